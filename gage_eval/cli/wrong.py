@@ -101,7 +101,8 @@ def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequen
 def _print(answers: "Sequence[tuple[SampleRow, ExplainedAnswer]]") -> None:
     lines = [_cells(answer, several=len(row.responses) > 1) for row, answer in answers]
     width = terminal_width(sys.stdout)
-    widths = column_widths(line[:2] for line in lines)
+    # A long id stands out of its column, instead of moving all others.
+    widths = [min(size, _LONG) for size in column_widths(line[:2] for line in lines)]
     for line in lines:
         print(folded("   ".join([aligned(line[:2], widths), *line[2:]]), width, indent=widths[0] + 2))
 

@@ -196,6 +196,16 @@ def test_what_an_answer_holds_cannot_act_on_the_terminal(gage: Gage, workspace: 
     assert "\x1b" not in gage("show", "first", "--sample", "s0").out
 
 
+def test_a_long_id_is_shown_whole_and_moves_no_other_answer(gage: Gage, workspace: Path) -> None:
+    rows = [{"id": name, "question": "?", "answer": "1"} for name in ("i" * 3_000, "short")]
+    (workspace / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    write_config(workspace, **answering("2"))
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    said = gage("show", "first", "--wrong").out
+    assert "i" * 3_000 in said
+    assert next(line for line in said.splitlines() if line.startswith("short")).index("expected") < 100
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
