@@ -142,11 +142,11 @@ def test_parts_that_are_objects_are_counted_as_not_imported(tmp_path: Path) -> N
     [
         ("a.jsonl", b'{"question": "\xe9", "output": "x"}', "not UTF-8 text .*save it as UTF-8"),
         ("a.jsonl", '{"question": "?", "output": "x"}'.encode("utf-16"), "not UTF-8 text"),
-        ("a.csv", b"question,output\n\xe9,x\n", "not utf-8 text: save the file as UTF-8"),
+        ("a.csv", b"question,output\n\xe9,x\n", "not UTF-8: save it as UTF-8"),
         ("a.csv", b"question,output\nx\n", "1 cells, but there are 2 columns"),
         ("a.json", b'[{"question": "?", "output": "x", "score": NaN}]', "NaN"),
         ("a.jsonl", b'{"question": "?", "output": "x", "score": ' + b"9" * 5000 + b"}", "too long"),
-        ("a.json", b'{"data": [{"question": "?", "output": "x"}]}', "a list, not a JSON object"),
+        ("a.json", b'{"data": [{"question": "?", "output": "x"}]}', "Keys at the top level: data. Set records_path"),
     ],
 )
 def test_files_that_are_no_records_are_refused_by_what_is_wrong_with_them(

@@ -92,7 +92,7 @@ class CsvLoader(RowLoader):
             return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
         if any(not cell.isascii() and _UNDECODED.search(cell) for cell in cells):
             name = self._encoding.removesuffix("-sig")
-            reason = f"the row is not {name.upper()}. Set encoding in params to that of the file, such as latin-1."
+            reason = f"the row is not {name.upper()}: save it as UTF-8, or set encoding in params, as latin-1."
             return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
         return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
 
