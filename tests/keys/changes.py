@@ -373,7 +373,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "LabelsConfig": {
         "path": [_task("labels", {"path": "nowhere.jsonl"}, refused="is not a file")],
         "field": [
-            _task("labels", {"field": "metadata.people"}),
+            _task("labels", {"field": "people"}, "labelled"),
             _task("labels", {"field": "id", "path": "x"}, refused="give 'path' or 'field'"),
         ],
         "metric": [_task("labels", {"field": "id", "metric": "exact_match"}, refused="reads a judge's verdicts")],

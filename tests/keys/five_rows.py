@@ -41,6 +41,7 @@ def write_data(folder: Path) -> None:
         "other_copy": _OTHER,
         "answers": _ANSWERS,
         "more": _ANSWERS,
+        "labelled": [{**row, "people": 1} for row in _ROWS],
     }
     for name, rows in files.items():
         (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
@@ -232,6 +233,8 @@ _CONFIGS: dict[str, dict[str, Any]] = {
             *_MAIN["role_adapters"][1:],
         ],
     },
+    # Samples that bring labels of people.
+    "labelled": {**_MAIN, "datasets": [_dataset("main", "labelled.jsonl"), *_MAIN["datasets"][1:]]},
     # A task that stops when its score is known.
     "stopping": _variant(stop_when={"half_width": 0.2}),
     # A simulated user that talks with the model.
