@@ -29,7 +29,7 @@ BUCKET = "evals"
 # Tests with Prefect servers. Each group has a process and a server, which then starts once.
 SERVERS = ("tests/e2e/test_prefect_trouble.py", "tests/e2e/")
 # The longest tests start first, so that no process ends long after the other.
-LONGEST = (*SERVERS, "tests/suites/", "tests/crash/", "tests/bad_input/")
+LONGEST = (*SERVERS, "tests/crash/", "tests/bad_input/", "tests/suites/")
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
 FOREIGN_NAMES = (
     *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE"),
