@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import permutations
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.base.statuses import ANSWERED
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.engine.outside import ask_together
 from gage_eval.engine.probe import PROMPTS, QUESTIONS, REFUSALS, ProbeVerdict, Verdict, asked_kind
 from gage_eval.models.backends.base import Backend
@@ -87,11 +88,7 @@ _FILLER = "The river runs past the old mill and the mill stands still. "
 _CODE = "4172"
 
 
-class _Recorded(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class TemplateSeen(_Recorded):
+class TemplateSeen(StrictModel):
     """A pinned conversation as the endpoint reads it.
 
     Attributes:
@@ -105,7 +102,7 @@ class TemplateSeen(_Recorded):
     refused: bool
 
 
-class ToolsSeen(_Recorded):
+class ToolsSeen(StrictModel):
     """Calls of two pinned tools.
 
     Attributes:
@@ -119,7 +116,7 @@ class ToolsSeen(_Recorded):
     invalid: tuple[str, ...]
 
 
-class ContextSeen(_Recorded):
+class ContextSeen(StrictModel):
     """A prompt that fills the context.
 
     Attributes:
@@ -139,7 +136,7 @@ class ContextSeen(_Recorded):
     problem: str | None
 
 
-class AnswerSeen(_Recorded):
+class AnswerSeen(StrictModel):
     """The first tokens of an answer at temperature 0.
 
     Attributes:
@@ -151,7 +148,7 @@ class AnswerSeen(_Recorded):
     known: tuple[dict[str, float], ...]
 
 
-class EndpointRecord(_Recorded):
+class EndpointRecord(StrictModel):
     """What an endpoint does with the pinned requests.
 
     Attributes:

@@ -10,13 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, TypeAlias
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Literal, TypeAlias
 
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.base.statuses import ANSWERED
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.engine.outside import ask_together, reason
 from gage_eval.models.backends.base import Backend, BackendContext, KeyedConfig, without_freshness
 from gage_eval.models.backends.build import build_backend, parse_config
@@ -67,7 +66,7 @@ PROMPTS: tuple[str, ...] = tuple(question.format(*topics) for topics in _TOPICS 
 """The 64 prompts. They are of different lengths, so that a crowd is not uniform."""
 
 
-class CrowdResult(BaseModel):
+class CrowdResult(StrictModel):
     """How the answers in a crowd differ from those to the same prompts alone.
 
     Attributes:
@@ -76,8 +75,6 @@ class CrowdResult(BaseModel):
         largest_gap: the largest difference between log probabilities of the same token after the same tokens, in nats;
             None where the endpoint gives none.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     size: int
     changed: int

@@ -59,14 +59,13 @@ class LabelsSpec:
         Raises:
             InputError: there is none, or a label of the samples is not on the scale.
         """
-        if self.field is not None:
-            self.labels_of(samples)
-            path = self.field
-            if is_whole and all(value is MISSING for _, value in _fields_of(samples, path)):
-                raise InputError(
-                    f"task '{task_id}', labels: no sample has '{path.text}'. Give the field that holds the labels, "
-                    "null where there is none yet."
-                )
+        path = self.field
+        # Whether labels are on the scale is looked at also where these are only some of the samples.
+        if path is not None and not self.labels_of(samples) and is_whole and _is_nowhere(samples, path):
+            raise InputError(
+                f"task '{task_id}', labels: no sample has '{path.text}'. Give the field that holds the labels, "
+                "null where there is none yet."
+            )
         if not is_whole:
             return
         wanted = {label.sample_id for label in self.labels}
@@ -123,6 +122,10 @@ def verdicts_of(scores: Artifact, filter_name: str | None, value_key: str) -> di
 def values_of(samples: Artifact, path: FieldPath) -> dict[str, JsonValue]:
     """A field of the samples by sample id; samples without it are left out."""
     return {name: value for name, value in _fields_of(samples, path) if value is not None and value is not MISSING}
+
+
+def _is_nowhere(samples: Artifact, path: FieldPath) -> bool:
+    return all(value is MISSING for _, value in _fields_of(samples, path))
 
 
 def _fields_of(samples: Artifact, path: FieldPath) -> Iterator[tuple[str, JsonValue]]:

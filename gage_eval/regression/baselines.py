@@ -123,9 +123,10 @@ class Baselines:
         """
         items = entries_of(self._store, suite, name)
         if not items:
-            known = [known_name for of, known_name in self.names() if of == suite]
+            names = self.names()
+            known = [known_name for of, known_name in names if of == suite]
             others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
-            if elsewhere := [of for of, known_name in self.names() if known_name == name]:
+            if elsewhere := [of for of, known_name in names if known_name == name]:
                 others += (
                     f" A baseline '{name}' is of {elsewhere[0]!r}: runs share baselines if metadata.name is the same."
                 )

@@ -300,12 +300,15 @@ def gate_with_anchor(
         InputError: there is no such baseline, or the run is not comparable with it.
     """
     baselines, suite = Baselines(run.store), run.stored.record.name
-    if (suite, baseline) not in baselines.names() and baseline in list_runs(run.stored.folder.locations.runs):
+    try:
+        history = baselines.history(suite, baseline, run_id=run.run_id)
+    except InputError:
+        if (suite, baseline) in baselines.names() or baseline not in list_runs(run.stored.folder.locations.runs):
+            raise
         raise InputError(
             f"'{baseline}' is a run, not a baseline. To compare them: gage compare {baseline} {run.run_id}. To make it "
             f"a baseline: gage baseline set NAME {baseline} --repeats {REPEATS_ADVISED}"
-        )
-    history = baselines.history(suite, baseline, run_id=run.run_id)
+        ) from None
     entry = history[-1]
     alike: Mapping[str, Sequence[ScoredTask]] = {}
     if len(entry.runs) == 1:

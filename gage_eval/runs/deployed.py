@@ -6,17 +6,18 @@ so a record also has the id of the deployment's flow, which every server chooses
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from gage_eval.base.canonical import canonical_json, digest
 from gage_eval.base.errors import StoreError
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.store import Store
 from gage_eval.store.locks import hold_lock
 
 _FOLDER = "deployments"
 
 
-class DeploymentRecord(BaseModel):
+class DeploymentRecord(StrictModel):
     """What a deployment at a Prefect server needs from a store.
 
     Attributes:
@@ -26,8 +27,6 @@ class DeploymentRecord(BaseModel):
         api: URL of the server's API.
         bundles: names of the bundles that its runs are carried out from.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     deployment: str
     deployment_id: str

@@ -121,7 +121,7 @@ class RunSession:
         self._check_pools(launcher)
         record_root(self.store, planned_run.locations)
         self.folder = self._folder(planned_run.locations, flow_run)
-        self._stages_before = self.folder.record().by_stage
+        self._stages_before = self.folder.record().by_stage if options.resume else {}
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
         self._opened = ExitStack()
@@ -391,11 +391,11 @@ class RunSession:
 
         A run that only judges asks for all verdicts that are missing.
         """
-        if not self.options.resume:
+        stages = self._stages_before
+        if not stages:
             return {}
         from gage_eval.pipeline.judge import without_verdict
 
-        stages = self.folder.record().by_stage
         by_judgments: dict[str, frozenset[str]] = {}
         for (task_id, stage), record in stages.items():
             judge = stages.get((task_id, "judge"))

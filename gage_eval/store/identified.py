@@ -1,24 +1,23 @@
 """What was found out about models, each record by what it holds for: ``<root>/<digest of the identity>.json``."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, ValidationError
 
 from gage_eval.base.canonical import JsonValue, decode, digest, encode
 from gage_eval.base.errors import InputError
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.store.objects import Objects
 
 
-class Identified(BaseModel):
+class Identified(StrictModel):
     """A record about a model.
 
     Attributes:
         identity: what it holds for.
         created: when it was found out.
     """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     identity: dict[str, Any]
     created: AwareDatetime

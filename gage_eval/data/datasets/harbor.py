@@ -164,7 +164,7 @@ class _Task:
                 },
                 "tests": f"{script}\n{_REWARD}",
                 **({} if solution is None else {"solution": solution}),
-                "environment": {**self._contents(files or {}, file_digest)},
+                "environment": self._contents(files or {}, file_digest),
             },
             "data_tag": {name: label for name, label in labels.items() if isinstance(label, str)},
         }

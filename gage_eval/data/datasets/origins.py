@@ -10,27 +10,24 @@ from dataclasses import dataclass
 from fnmatch import translate
 from glob import has_magic
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from gage_eval.base.errors import InputError, closest
+from gage_eval.base.strict_model import StrictModel
 
 GITHUB = "https://raw.githubusercontent.com"
 """Where the files of GitHub repositories are fetched from, unless a mirror is set."""
 
 
-class OriginFile(BaseModel):
+class OriginFile(StrictModel):
     """A file as it is at its origin."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class DataOrigin(BaseModel):
+class DataOrigin(StrictModel):
     """A repository at one commit, and its files that datasets may name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     repository: str = Field(pattern=r"^github\.com/[\w.-]+/[\w.-]+$")

@@ -10,13 +10,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
 
 from gage_eval.base.canonical import canonical_json, decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.processes import user_name
+from gage_eval.base.strict_model import StrictModel
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 
@@ -27,10 +28,8 @@ MOST_CHARACTERS = 4_000
 _FOLDER = "notes"
 
 
-class Note(BaseModel):
+class Note(StrictModel):
     """What one person says about one answer; unless said otherwise the current user, now."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex, description="Of the note.")
     response_key: str = Field(description="The response it is about.")

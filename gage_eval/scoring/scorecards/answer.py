@@ -5,6 +5,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from gage_eval.base.strict_model import StrictModel
+
 AnswerType: TypeAlias = Literal["choice", "number", "list", "text", "reasoning"]
 ANSWER_TYPES: tuple[AnswerType, ...] = get_args(AnswerType)
 
@@ -20,10 +22,8 @@ class AnswerMeta(BaseModel):
     )
 
 
-class CanonicalAnswer(BaseModel):
+class CanonicalAnswer(StrictModel):
     """What a model answered and what would have been right."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     task_id: str = Field(description="The task's name in the config.")
     sample_id: str = Field(description="The sample's id.")

@@ -3,16 +3,17 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gage_eval.base.canonical import JsonValue
+from gage_eval.base.strict_model import StrictModel
 
 _log = logging.getLogger(__name__)
 
 
-class Preset(BaseModel):
+class Preset(StrictModel):
     """Which score counts for answers of one type, and what passes.
 
     Attributes:
@@ -20,16 +21,12 @@ class Preset(BaseModel):
         pass_threshold: the primary score from which an answer passes.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
     primary_metric: str = Field(min_length=1)
     pass_threshold: float = 0.5
 
 
-class ScoreCard(BaseModel):
+class ScoreCard(StrictModel):
     """The result of a sample or a task, in one form for all answer types."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     answer_type: str | None = Field(default=None, description="The kind of answer.")
     primary_metric: str = Field(description="Key of the primary score in sub_scores; empty when there is no score.")
