@@ -16,6 +16,7 @@ from flows.own import OwnRun
 from flows.states import end_state, without_traceback
 from flows.watch import watched
 from gage_eval.base.errors import GageError, RunCancelled
+from gage_eval.extend.tuning import tune_process
 
 P = ParamSpec("P")
 
@@ -23,9 +24,9 @@ P = ParamSpec("P")
 def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
     """The function of a flow, as a worker carries it out, or code of this process (`OwnRun`).
 
-    On a worker it loads only code that the operator of the worker allowed, and ends when the worker is gone. An
-    exception becomes the final state of the flow run: a raised one would be pickled into Prefect's result storage. The
-    log has the traceback of an unexpected one.
+    On a worker it has a process of its own, which is tuned as the command line's is, loads only code that the operator
+    of the worker allowed, and ends when the worker is gone. An exception becomes the final state of the flow run: a
+    raised one would be pickled into Prefect's result storage. The log has the traceback of an unexpected one.
     """
 
     @wraps(function)
@@ -35,6 +36,7 @@ def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
             return own.body(partial(function, *args, **kwargs))
         with watched():
             try:
+                tune_process()
                 load_only_what_is_allowed()
                 state = function(*args, **kwargs)
             except RunCancelled as error:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval.config import list_suites
 from gage_eval.config.suites.card import SuiteCard
 from gage_eval.config.suites.template_file import Template, read_template
+from gage_eval.config.suites.templates import list_suites
 from gage_eval.config.yaml.lines import as_written
 from tools.markdown import cell
 

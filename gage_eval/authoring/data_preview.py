@@ -15,9 +15,9 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import walk
 from gage_eval.base.files import closest_file, local_path
-from gage_eval.config import parse_config
 from gage_eval.config.compose import refuse_other_tools
 from gage_eval.config.files import read_config
+from gage_eval.config.load import parse_config
 from gage_eval.config.models import implied_loader
 from gage_eval.data.sample.record import RecordRejected, parse_record
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS

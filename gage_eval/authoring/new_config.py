@@ -13,13 +13,13 @@ from gage_eval.authoring.validation import validated
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import reference_texts
 from gage_eval.base.files import write_new
-from gage_eval.config import list_suites
 from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import is_id
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
 from gage_eval.config.suites.card import Need
 from gage_eval.config.suites.template_file import read_template
+from gage_eval.config.suites.templates import list_suites
 from gage_eval.config.yaml.lines import as_written
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text

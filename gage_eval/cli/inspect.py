@@ -154,6 +154,11 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List what a config can name, and the runs."""
+    if kind == "runs" and lm_eval is None:
+        from gage_eval.cli.show import list_runs
+
+        list_runs(located(store, output_dir), None, json=json)
+        return
     from gage_eval.authoring.catalog import entries as entries_of
     from gage_eval.authoring.catalog import kinds as config_kinds
 
@@ -171,11 +176,6 @@ def list_(
             print_json(named)
         else:
             print_table(("suite", "kind"), [(entry["name"], entry["kind"]) for entry in named])
-        return
-    if kind == "runs":
-        from gage_eval.cli.show import list_runs
-
-        list_runs(located(store, output_dir), None, json=json)
         return
     # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]

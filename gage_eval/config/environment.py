@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.models import DatasetParams
 from gage_eval.config.problems import Loc
 
 _MEDIA = ("embed_local_media", "image_min_pixels", "image_max_pixels", "image_factor")
@@ -94,5 +93,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _says(dataset: Mapping[str, Any], name: str) -> bool:
     """Whether a dataset sets a parameter. An empty value counts as set if the parameter's default is None."""
+    # Settings are read by commands that need no config.
+    from gage_eval.config.models import DatasetParams
+
     params = _mapping(dataset.get("params"))
     return params.get(name) is not None or (name in params and DatasetParams.model_fields[name].default is None)

@@ -14,7 +14,6 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.config.environment import EnvironmentValue, local_model
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
-from gage_eval.config.validation_messages import plain_words
 from gage_eval.data.datasets.fetch import DEFAULT_CACHE
 from gage_eval.data.datasets.origins import GITHUB
 
@@ -221,6 +220,8 @@ def load_settings() -> Settings:
             {name: environment[variable] for name, variable in variables.items() if variable in environment}
         )
     except ValidationError as error:
+        from gage_eval.config.validation_messages import plain_words
+
         problems = plain_words(error, {}, Settings)
         sentences = (f"{variables[str(problem.loc[-1])]} {problem.message}" for problem in problems)
         raise InputError(" ".join(sentences)) from error

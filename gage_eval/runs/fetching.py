@@ -12,7 +12,6 @@ from gage_eval.data.datasets.hub_files import HubFiles
 from gage_eval.data.datasets.origins import DataOrigin, OriginPath
 from gage_eval.observability.events import FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
-from gage_eval.pipeline.forecast import stored_outputs
 from gage_eval.report.console import counted, size_text
 from gage_eval.store import Store
 
@@ -80,6 +79,9 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callab
     Raises:
         InputError: a commit cannot be found, or a file cannot be fetched.
     """
+    # Commands that only read runs import this module too, and need no plan.
+    from gage_eval.pipeline.forecast import stored_outputs
+
     seen: list[HubFiles] = []
     for task in plan.every_task:
         if task.load.loader != "hf_hub":

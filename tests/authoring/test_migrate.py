@@ -9,7 +9,7 @@ import pytest
 from gage_eval.authoring.migrate import migrate
 from gage_eval.authoring.migration import write_migration
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import load_config, parse_config
+from gage_eval.config.load import load_config, parse_config
 from tests.outsider.pages import commands, write_files
 from tests.support.command import Command, command
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import LoadedConfig, parse_config
+from gage_eval.config.load import LoadedConfig, parse_config
 
 Small = Callable[..., str]
 

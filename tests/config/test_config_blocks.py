@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import LoadedConfig, parse_config
+from gage_eval.config.load import LoadedConfig, parse_config
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.models.backends.base import BackendContext
 

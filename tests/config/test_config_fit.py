@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import load_config, parse_config
+from gage_eval.config.load import load_config, parse_config
 
 Small = Callable[..., str]
 Refusal = Callable[..., list[str]]

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import models, parse_config
+from gage_eval.config import models
+from gage_eval.config.load import parse_config
 
 FIELDS = sorted(
     {

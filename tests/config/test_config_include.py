@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import load_config, parse_config
 from gage_eval.config.environment import EnvironmentValue
+from gage_eval.config.load import load_config, parse_config
 
 BASE = """\
 datasets: [{dataset_id: mine, params: {path: mine.jsonl, limit: 5}}]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import LoadedConfig, load_config, parse_config
+from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.validation_messages import plain_words
 
 Load = Callable[..., LoadedConfig]

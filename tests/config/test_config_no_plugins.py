@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError, GageError
-from gage_eval.config import parse_config
 from gage_eval.config.effects import ConfigAudit, Effect, audit
+from gage_eval.config.load import parse_config
 from gage_eval.extend import registry
 from gage_eval.models.backends.build import config_model
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import EnvironmentValue
 from gage_eval.config.interpolate import FilledTree
+from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.rules import apply_rules, name_implied_tasks
 
 TEXT = """\

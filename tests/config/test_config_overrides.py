@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
+from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.yaml import lines

@@ -8,7 +8,8 @@ import yaml
 from pydantic import BaseModel
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import LoadedConfig, models, parse_config
+from gage_eval.config import models
+from gage_eval.config.load import LoadedConfig, parse_config
 from tests.support.marked_fields import walk_fields
 
 LOCAL = {"backend_id": "local", "type": "dummy"}

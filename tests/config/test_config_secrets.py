@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.config import LoadedConfig, scrub
-from gage_eval.config.secrets import is_reference, is_secret_name
+from gage_eval.config.load import LoadedConfig
+from gage_eval.config.secrets import is_reference, is_secret_name, scrub
 
 CANARY = "canary-4711-swordfish"
 

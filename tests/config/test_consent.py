@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.config import LoadedConfig
+from gage_eval.config.load import LoadedConfig
 
 Load = Callable[..., LoadedConfig]
 Small = Callable[..., str]

@@ -8,8 +8,8 @@ import yaml
 
 from gage_eval.authoring.catalog import entries, kinds
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import load_config
 from gage_eval.config.legacy_names import BACKENDS, CONVERTERS, FIRST_VERSIONS_CONVERTERS, PREPROCESSORS
+from gage_eval.config.load import load_config
 from gage_eval.data.standardize.converters import embed_local_image_as_data_url, embed_local_message_images
 from gage_eval.extend.loading import load_object
 from gage_eval.extend.registry import backends, preprocessors

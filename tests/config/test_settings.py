@@ -8,7 +8,7 @@ import yaml
 
 from gage_eval.authoring.preview import preview_requests
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import LoadedConfig, parse_config
+from gage_eval.config.load import LoadedConfig, parse_config
 from gage_eval.config.settings import REPLACED, Settings, load_settings, unknown_variables, variables_of
 from gage_eval.runs.options import RunOptions
 from tests.support.marked_fields import walk_fields

@@ -8,10 +8,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.config import SuiteInfo, list_suites, load_config, parse_config
 from gage_eval.config.effective import written_out_text
 from gage_eval.config.environment import EnvironmentValue
+from gage_eval.config.load import load_config, parse_config
 from gage_eval.config.model_choice import ModelChoice
+from gage_eval.config.suites.templates import SuiteInfo, list_suites
 from gage_eval.config.yaml import lines as yaml_lines
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text

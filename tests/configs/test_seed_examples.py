@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import parse_config
+from gage_eval.config.load import parse_config
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.folder import RunFolder
 from tests.support.endpoint import MockEndpoint, mock_endpoint

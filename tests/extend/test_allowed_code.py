@@ -12,7 +12,7 @@ import gage_eval
 from flows.guard import load_only_what_is_allowed
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import parse_config
+from gage_eval.config.load import parse_config
 from gage_eval.extend import registry
 from gage_eval.extend.allowed_code import CodeRefused, allow_only
 from gage_eval.extend.loading import forget_failures, look_in

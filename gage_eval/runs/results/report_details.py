@@ -58,7 +58,7 @@ _NO_ANSWERS = pa.schema(
         *((name, pa.string()) for name in ("status", "error_kind", "score_status")),
         ("value", pa.float64()),
     ]
-).empty_table()
+)
 
 
 def run_details(
@@ -137,7 +137,7 @@ def _answers(task: TaskReader, measure: Measure | None) -> pa.Table:
         for part in islice(task.parts, _MOST_PARTS)
         for table in [task.answers(part, measure).drop_columns("sample_id")]
     ]
-    return pa.concat_tables(tables) if tables else _NO_ANSWERS
+    return pa.concat_tables(tables) if tables else _NO_ANSWERS.empty_table()
 
 
 def _lengths(task: TaskReader, answers: pa.Table) -> tuple[_Array, str]:

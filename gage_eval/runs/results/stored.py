@@ -7,17 +7,20 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import GageError, InputError, NotFinished
 from gage_eval.base.processes import alive
 from gage_eval.base.stages import Stage
 from gage_eval.base.version import __version__
-from gage_eval.pipeline.forecast import Use
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs, open_runs
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord, RunStatus, StageRecord
+
+if TYPE_CHECKING:
+    from gage_eval.pipeline.forecast import Use
 
 # A running run writes its run.json at least every 30 seconds.
 SILENT_S = 120.0
@@ -155,8 +158,10 @@ def completed_runs(locations: Locations, name: str, most: int | None = None) -> 
                 yield run
 
 
-def uses_of(locations: Locations) -> dict[str, list[Use]]:
+def uses_of(locations: Locations) -> "dict[str, list[Use]]":
     """The runs of these locations that used an action, by its key. Damaged runs are ignored."""
+    from gage_eval.pipeline.forecast import Use
+
     uses: defaultdict[str, list[Use]] = defaultdict(list)
     for run in stored_runs(locations):
         with suppress(InputError):

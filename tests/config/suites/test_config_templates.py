@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config import list_suites, load_suite
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.template_places import find_template, suite_file, versions_in
+from gage_eval.config.suites.templates import list_suites, load_suite
 from gage_eval.config.yaml.lines import as_written, parse
 from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text

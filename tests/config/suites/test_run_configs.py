@@ -12,11 +12,11 @@ from gage_eval.authoring.distill import distilled
 from gage_eval.authoring.init import Mode, initialised
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import write_new
-from gage_eval.config import list_suites, load_config
+from gage_eval.config.load import load_config
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.digest import definition_digest
 from gage_eval.config.suites.identity import is_logic
-from gage_eval.config.suites.templates import SuiteInfo
+from gage_eval.config.suites.templates import SuiteInfo, list_suites
 from gage_eval.pipeline.forecast import forecast
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
