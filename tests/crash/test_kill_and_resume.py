@@ -70,6 +70,7 @@ def test_ten_kills_cost_only_what_was_in_flight_and_change_no_artifact(tmp_path:
         assert ids == undisturbed(tmp_path / "undisturbed", endpoint)
 
 
+@pytest.mark.slow
 def test_a_killed_run_that_stops_early_ends_with_the_same_content(tmp_path: Path) -> None:
     folder, whole = tmp_path / "killed", tmp_path / "whole"
     with mock_endpoint(latency_ms=50) as endpoint:

@@ -135,12 +135,11 @@ def asked(gage: Gage) -> Counter[str]:
 @pytest.mark.parametrize(
     ("agent", "task", "turns"),
     [
-        (TOOLS, {}, 1),
-        (RELAYED, {}, 1),
-        (TOOLS, {"user": "customer"}, TALK),
-        (TOOLS, {"execution": CHECKED}, 1),
+        pytest.param(TOOLS, {}, 1, id="tools", marks=pytest.mark.slow),
+        pytest.param(RELAYED, {}, 1, id="a program"),
+        pytest.param(TOOLS, {"user": "customer"}, TALK, id="a simulated user"),
+        pytest.param(TOOLS, {"execution": CHECKED}, 1, id="a final state", marks=pytest.mark.slow),
     ],
-    ids=["tools", "a program", "a simulated user", "a final state"],
 )
 def test_agents_go_on_at_the_step_where_they_were_killed(
     agent: dict[str, Any], task: dict[str, Any], turns: int, tmp_path: Path

@@ -46,7 +46,18 @@ def _deploy(folder: Path, prefect: Prefect, *options: str) -> Any:
     return json.loads(gage(folder, "deploy", "--json", *options, env=prefect.env).stdout)
 
 
-def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
+ADD_SCHEDULE = """
+import json
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.schedules import CronSchedule
+with get_client(sync_client=True) as client:
+    deployment = client.read_deployment_by_name("cache-gc/cache-gc")
+    client.create_deployment_schedules(deployment.id, [(CronSchedule(cron="0 3 * * 0", timezone="UTC"), False)])
+print(json.dumps("added"))
+"""
+
+
+def test_a_started_server_has_every_suite_and_deploying_again_keeps_what_the_ui_changed(
     prefect: Prefect, tmp_path: Path, repo_root: Path
 ) -> None:
     store = ("--store", str(prefect.folder / ".gage"))
@@ -62,19 +73,24 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(
     ]
     assert {deployment["change"] for deployment in again} == {"unchanged"}
 
-    planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
+    other = ("--store", "s3://other/store")
+    planned = _deploy(tmp_path, prefect, *other, "--dry-run")["deployments"]
     assert {deployment["change"] for deployment in planned if deployment["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
     prefect.api("POST", "/work_pools/", {"name": "engines", "type": "process", "base_job_template": {}})
+    prefect.script(ADD_SCHEDULE)
     try:
-        _deploy(tmp_path, prefect, *store, "--gpu-pool", "engines")
+        changed = _deploy(tmp_path, prefect, *other, "--gpu-pool", "engines")["deployments"]
+        assert {"name": "cache-gc/cache-gc", "pool": "local", "change": "updated"} in changed
+        (schedule,) = prefect.deployment("cache-gc/cache-gc")["schedules"]
+        assert (schedule["schedule"]["cron"], schedule["active"]) == ("0 3 * * 0", False)
         assert _of_pool(prefect, "engines").keys() == {"serve-engines", "evaluate-engines", "warm-models-engines"}
         _prefect_deploy(prefect, tmp_path, repo_root, "cache-gc", "gsm8k", "evaluate")
-        assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": store[1]}
+        assert prefect.deployment("cache-gc/cache-gc")["parameters"]["storage"] == {"store": other[1]}
         for name in ("suite/gsm8k", "evaluate/evaluate"):
             parameters = prefect.deployment(name)["parameters"]
-            assert parameters["storage"] == {"store": store[1]}
+            assert parameters["storage"] == {"store": other[1]}
             assert parameters["model"] == {"work_pool": "engines"}
         with pytest.raises(HTTPError) as refused:
             prefect.submit("suite/gsm8k", {"suite": "gsm8k"})
@@ -98,26 +114,6 @@ def _prefect_deploy(prefect: Prefect, folder: Path, repo_root: Path, *names: str
     chosen = [argument for name in names for argument in ("--name", name)]
     command = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", *file, *chosen)
     subprocess.run(command, env=prefect.env, cwd=folder, check=True, capture_output=True)
-
-
-ADD_SCHEDULE = """
-import json
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.schedules import CronSchedule
-with get_client(sync_client=True) as client:
-    deployment = client.read_deployment_by_name("cache-gc/cache-gc")
-    client.create_deployment_schedules(deployment.id, [(CronSchedule(cron="0 3 * * 0", timezone="UTC"), False)])
-print(json.dumps("added"))
-"""
-
-
-def test_a_schedule_of_the_ui_survives_an_update(prefect: Prefect, tmp_path: Path) -> None:
-    prefect.script(ADD_SCHEDULE)
-    for store in ("s3://other/store", str(prefect.folder / ".gage")):
-        deployed = _deploy(tmp_path, prefect, "--store", store)["deployments"]
-        assert {"name": "cache-gc/cache-gc", "pool": "local", "change": "updated"} in deployed
-        (schedule,) = prefect.deployment("cache-gc/cache-gc")["schedules"]
-        assert (schedule["schedule"]["cron"], schedule["active"]) == ("0 3 * * 0", False)
 
 
 def test_gc_frees_the_files_of_a_nightly_deployment_that_was_deleted(prefect: Prefect, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "re
 CACHED = ("COMPLETED", "Cached")
 COMPUTED = ("COMPLETED", "Completed")
 CANARY = "canary-5f1d0c7ab2"
+KILLS = 4
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Pre
         command = [sys.executable, "-m", "gage_eval"]
         arguments = ["run", config.name, "--run-id", "e2e-killed", "--prefect"]
         kills = 0
-        for moment in range(10):
+        for moment in range(KILLS):
             endpoint.phase(f"life-{moment}")
             process = subprocess.Popen(
                 [*command, *arguments],
@@ -135,7 +136,7 @@ def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Pre
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            target = endpoint.stats()["requests"] + chance.randint(1, rows // 12)
+            target = endpoint.stats()["requests"] + chance.randint(1, rows // (KILLS + 2))
             while process.poll() is None and endpoint.stats()["requests"] < target:
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
@@ -146,7 +147,7 @@ def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Pre
         endpoint.phase("last")
         gage(workplace, *arguments, env=prefect.env)
         stats = endpoint.stats()
-    assert kills == 10
+    assert kills == KILLS
     assert stats["distinct_answered"] == rows
     assert stats["requests"] - rows <= kills * in_flight
 

@@ -121,6 +121,7 @@ def tasks_of(gage: Gage, run_id: str) -> dict[str, Any]:
     return {task["task_id"]: task for task in summary(gage.folder, run_id)["tasks"]}
 
 
+@pytest.mark.slow
 def test_real_judges_are_killed_resumed_asked_again_and_calibrated(gage: Gage) -> None:
     process = gage.start("run", "mt.yaml", "--run-id", "r")
     assert until(lambda: verdicts_on_disk(gage) > 0, process), gage.said()

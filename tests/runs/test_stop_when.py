@@ -82,6 +82,7 @@ def test_it_asks_until_the_score_is_known_and_says_what_it_stands_for(folder: Pa
     assert outcome.summary.run.sent == stopped.samples
 
 
+@pytest.mark.slow
 def test_a_run_that_never_knows_enough_is_a_run_of_all_rows(folder: Path) -> None:
     _config(folder, half_width=0.0001)
     (task,) = _run("store").summary.tasks
