@@ -24,9 +24,9 @@ P = ParamSpec("P")
 def on_worker(function: Callable[P, State[Any]]) -> Callable[P, State[Any]]:
     """The function of a flow, as a worker carries it out, or code of this process (`OwnRun`).
 
-    On a worker it has a process of its own, which is tuned as the command line's is, loads only code that the operator
-    of the worker allowed, and ends when the worker is gone. An exception becomes the final state of the flow run: a
-    raised one would be pickled into Prefect's result storage. The log has the traceback of an unexpected one.
+    On a worker it has its own process, which is tuned as the command line's is, loads only code that the operator of
+    the worker allowed, and ends when the worker is gone. An exception becomes the final state of the flow run: a raised
+    one would be pickled into Prefect's result storage. The log has the traceback of an unexpected one.
     """
 
     @wraps(function)

@@ -1,5 +1,6 @@
 """gage run, suite, resume."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -151,6 +152,8 @@ def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: boo
     if submit:
         _submit(options, inline=inline, json=json)
         return
+    # Imported before, what every run needs is not scanned for garbage.
+    import_module("gage_eval.runs.inline")
     tune_process()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json or quiet)
     # Exit code 0 always means that the run completed.

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxSpec, Execution, Executor, Program
 from tests.box.attacks import ATTACKS, FORGED, FORGED_TESTS, GUARD, LIMITS, TAMPERING, Attack, aimed, judged
+from tests.support.boxes import NEEDS_BOX
 from tests.support.podman import unpack_image
 
-pytestmark = pytest.mark.skipif(
-    next(item.problem for item in probe() if item.name == "bubblewrap") is not None, reason="no bubblewrap here"
-)
+pytestmark = NEEDS_BOX
 
 SLOTS = 3
 CANARY = f"gage-box-canary-{os.getpid()}"

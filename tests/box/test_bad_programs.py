@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
+from support.boxes import NEEDS_BOX
 
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxSpec, Execution, Limits, Program
 from gage_eval.scoring.extract.code import sanitize
 
-pytestmark = pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+pytestmark = NEEDS_BOX
 
 RIGHT = "def f(x): return 2 * x"
 

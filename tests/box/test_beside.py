@@ -9,8 +9,9 @@ from typing import TypeVar
 import pytest
 
 from gage_eval.box import engine_api, slot
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import Beside, Box, BoxError, BoxSpec, Limits
+from tests.support.boxes import NEEDS_BOX
 from tests.support.podman import import_image, missing, service
 from tests.support.waiting import PATIENCE_S, wait_for
 
@@ -18,9 +19,7 @@ T = TypeVar("T")
 LIMITS = Limits(cpu_s=20.0, wall_s=300.0, memory_mb=128, processes=16)
 # Says each line back, with how many it has heard.
 ECHO = ["python3", "-u", "-c", "import sys\nfor n, line in enumerate(sys.stdin): print(n, line.strip(), flush=True)"]
-BUBBLEWRAP = pytest.param(
-    "bubblewrap", marks=pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap")
-)
+BUBBLEWRAP = pytest.param("bubblewrap", marks=NEEDS_BOX)
 PODMAN = pytest.param("podman", marks=pytest.mark.skipif(missing() is not None, reason=missing() or ""))
 
 
@@ -134,7 +133,7 @@ LEAVES = f"import os, time\nos.fork() or os.setsid()\n{GREEDY}"
 BUSY = "import os\nfor _ in range(3): os.fork()\nwhile True: pass"
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 @pytest.mark.parametrize(("code", "reason"), [(FORKS, "memory"), (LEAVES, "memory"), (BUSY, "cpu")])
 @pytest.mark.parametrize("settings", ["bubblewrap"], indirect=True)
 def test_its_processes_together_keep_to_the_limits_of_one_command(
@@ -150,7 +149,7 @@ def test_its_processes_together_keep_to_the_limits_of_one_command(
     assert int(rest) < 400, "nothing is left but the shell and the harness"
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 @pytest.mark.parametrize("settings", ["bubblewrap"], indirect=True)
 def test_what_it_uses_is_not_the_commands(settings: tuple[ExecutorSettings, str | None]) -> None:
     held = "held = [bytearray(b'x' * (1 << 20)) for _ in range({})]; "
@@ -219,7 +218,7 @@ def running(canary: str) -> list[bytes]:
     return answers
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 @pytest.mark.parametrize("settings", ["bubblewrap"], indirect=True)
 def test_a_command_that_forks_without_end_is_ended_whole(settings: tuple[ExecutorSettings, str | None]) -> None:
     bomb = "import os\nwhile True:\n    try: os.fork() or os.setsid()\n    except OSError: pass"

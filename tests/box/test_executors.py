@@ -13,6 +13,7 @@ from gage_eval.box.programs import _end
 from gage_eval.box.slot import LISTENER, received_sockets
 from gage_eval.box.types import BoxRefused, BoxSpec, BoxUnavailable, Execution, Limits, Program
 from gage_eval.extend.allowed_code import allow_only
+from tests.support.boxes import NEEDS_BOX
 from tests.support.listening import talked
 from tests.support.podman import unpack_image
 
@@ -41,7 +42,7 @@ def test_without_bubblewrap_nothing_runs_and_the_command_that_installs_it_is_nam
     assert "apt-get install bubblewrap" in str(probe()[0].problem)
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_a_program_that_waited_for_a_processor_when_wall_time_ended_has_starved_and_its_slot_still_serves() -> None:
     # Many more processes than there are processors: each waits nearly all of the time.
     code = "import os\nfor _ in range({children}):\n    if os.fork() == 0:\n        break\nwhile True:\n    pass"
@@ -62,7 +63,7 @@ def test_a_program_that_waited_for_a_processor_when_wall_time_ended_has_starved_
     assert after.status == "passed"
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_programs_of_an_unpacked_image_have_its_files_and_its_python_and_nothing_of_this_machine(
     tmp_path: Path,
 ) -> None:
@@ -93,7 +94,7 @@ def test_programs_of_an_unpacked_image_have_its_files_and_its_python_and_nothing
     assert name == same != other, "an image whose files change is another image"
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_nothing_is_written_or_read_through_a_link_that_a_program_has_made() -> None:
     async def run() -> list[str]:
         executor = open_executor(ExecutorSettings("bubblewrap", slots=1))
@@ -124,7 +125,7 @@ def test_nothing_is_written_or_read_through_a_link_that_a_program_has_made() -> 
     assert len(said) == 6
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_one_socket_leads_out_of_a_box() -> None:
     async def twice() -> list[bytes]:
         executor = open_executor(ExecutorSettings("bubblewrap", slots=1))

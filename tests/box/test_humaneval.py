@@ -2,10 +2,10 @@
 
 import asyncio
 
-import pytest
+from support.boxes import NEEDS_BOX
 
 from bench.programs import humaneval
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import Execution, Limits
 
 
@@ -17,7 +17,7 @@ async def executed() -> list[Execution]:
         await executor.close()
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_every_canonical_program_of_humaneval_passes(shared: object) -> None:
     results = asyncio.run(executed())
     assert [result.text or result.status for result in results if result.status != "passed"] == []

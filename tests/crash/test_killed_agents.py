@@ -12,9 +12,8 @@ import pytest
 import yaml
 from crash.processes import Gage, descendants, lives, outputs, until
 from support import mcp_tools
+from support.boxes import NEEDS_BOX
 from support.waiting import PATIENCE_S, wait_for
-
-from gage_eval.box.executors import probe
 
 ROWS, STEPS, KILLS, IN_FLIGHT, TALK = 12, 6, 6, 3, 2
 AGENT = f"""
@@ -131,7 +130,7 @@ def asked(gage: Gage) -> Counter[str]:
     return Counter(file.read_text().split()) if file.exists() else Counter()
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 @pytest.mark.parametrize(
     ("agent", "task", "turns"),
     [

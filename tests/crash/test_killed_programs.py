@@ -5,13 +5,12 @@ import random
 import signal
 from pathlib import Path
 
-import pytest
 import yaml
 from crash.processes import Gage, descendants, lives, outputs, until
+from support.boxes import NEEDS_BOX
 from support.logs import read_logs
 from support.waiting import PATIENCE_S, wait_for
 
-from gage_eval.box.executors import probe
 from gage_eval.models.client.types import Response
 from gage_eval.store import Store
 
@@ -76,7 +75,7 @@ def on_disk(gage: Gage) -> dict[str, str | None]:
     return ids
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
+@NEEDS_BOX
 def test_kills_run_nothing_twice_that_was_logged_and_leave_no_process(tmp_path: Path) -> None:
     rng = random.Random(31)
     gage = project(tmp_path / "killed")

@@ -16,20 +16,17 @@ import orjson
 import pytest
 
 from gage_eval.base.errors import GageError, InputError
-from gage_eval.box.executors import ExecutorSettings, probe
+from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import BoxError, BoxSpec, Execution, Limits, Program
 from gage_eval.models.backends import box_service, pooled_boxes
 from gage_eval.models.backends.box_service import BoxService, read_request, request_body
 from gage_eval.models.backends.pooled_boxes import PoolExecutor
 from gage_eval.pipeline import boxes
 from gage_eval.runs import RunOptions, run_inline
-from tests.support.boxes import FakeExecutor
+from tests.support.boxes import NEEDS_BOX, FakeExecutor
 from tests.support.engines import children
 from tests.support.serving import LocalPool, run_on_pool
 from tests.support.waiting import wait_for
-
-_MISSING = probe()[0].problem
-in_a_box = pytest.mark.skipif(_MISSING is not None, reason=f"programs cannot be contained here: {_MISSING}")
 
 CONFIG = r"""
 datasets: [{dataset_id: mine, params: {path: data.jsonl}}]
@@ -88,7 +85,7 @@ def executions_of(run: Any) -> str:
     return str(run.task("code").artifact("executions").id)
 
 
-@in_a_box
+@NEEDS_BOX
 def test_a_run_on_a_pool_has_the_results_of_a_run_here_and_a_hit_starts_no_box(
     config: Config, tmp_path: Path, pool: LocalPool
 ) -> None:
@@ -100,7 +97,7 @@ def test_a_run_on_a_pool_has_the_results_of_a_run_here_and_a_hit_starts_no_box(
     assert len(pool.servers) == 2
 
 
-@in_a_box
+@NEEDS_BOX
 def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, pool: LocalPool) -> None:
     pool.env = {"A_SECRET": "hidden"}
     code = "import time; time.sleep(0.8)"
@@ -126,7 +123,7 @@ def test_lost_boxes_are_replaced_and_what_they_ran_is_run_again(config: Config, 
     assert executions_of(run) == here.results["code", "auto_eval"].outputs["executions"]
 
 
-@in_a_box
+@NEEDS_BOX
 def test_a_box_with_another_interpreter_is_refused(
     config: Config, pool: LocalPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

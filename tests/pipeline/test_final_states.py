@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.boxes import NEEDS_BOX
 from support.command import Command, command
 from support.runs import stage_outputs, write_config
 
-from gage_eval.box.executors import probe
 from gage_eval.box.types import Execution
 from gage_eval.config.execution import ExecutionConfig
 from gage_eval.pipeline.boxes import CannotRun
@@ -63,7 +63,7 @@ def executed(folder: Path, run_id: str) -> list[tuple[str, str]]:
     return [(row["status"], row["reason"]) for row in rows]
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+@NEEDS_BOX
 def test_a_check_sees_the_declared_files_only_and_another_check_runs_no_agent(tmp_path: Path, gage: Command) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     (tmp_path / "check.py").write_text(CHECK)

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from PIL import Image
 from support import media_models as served
+from support.boxes import NEEDS_BOX, NO_BOX
 from support.media_models import media_models
 
-from gage_eval.box.executors import probe
 from gage_eval.config.task_types import TASK_TYPES
 from gage_eval.runs import RunOptions, run_inline
 from tests.support.documents import pdf, tone
@@ -66,7 +66,6 @@ KINDS: dict[str, tuple[dict[str, Any], str, dict[str, Any], str, float]] = {
     ),
     "agent": ({}, "agent", {}, "tool_call_match", 1),
 }
-NEEDS_BOX = pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
 
 
 def said(messages: list[dict[str, Any]]) -> str | dict[str, Any]:
@@ -102,7 +101,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, A
     """The task of each kind in the summary, and what the stand-ins were asked."""
     folder = tmp_path_factory.mktemp("kinds")
     write_media(folder)
-    kinds = [kind for kind in KINDS if kind != "code-generation" or probe()[0].problem is None]
+    kinds = [kind for kind in KINDS if kind != "code-generation" or NO_BOX is None]
     for kind in kinds:
         (folder / f"{kind}.jsonl").write_text(json.dumps(record(kind)) + "\n")
     with pytest.MonkeyPatch.context() as patch, media_models() as models:

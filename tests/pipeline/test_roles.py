@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 import pytest
 import yaml
+from support.boxes import NEEDS_BOX
 from support.command import Command, command
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import stage_outputs, write_config
 
-from gage_eval.box.executors import probe
 from gage_eval.engine import feeding
 from gage_eval.engine.job import EPISODES_IN_CHUNK, chunks_of
 from gage_eval.store import Store
@@ -365,7 +365,7 @@ class Worker(BaseBackend):
 """
 
 
-@pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+@NEEDS_BOX
 def test_commands_run_in_a_box_of_the_episode(tmp_path: Path, gage: Command) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     backend = [{"backend_id": "mock", "type": "worker.py:Worker", "config": {}}]

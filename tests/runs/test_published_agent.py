@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 import yaml
+from support.boxes import NEEDS_BOX
 from support.command import command
 from support.podman import libraries, unpack_image
 
 import gage_eval
-from gage_eval.box.executors import probe
 
 _LIBRARY = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 PACKAGES = Path(".venv-agents", _LIBRARY).resolve()
 pytestmark = [
     pytest.mark.skipif(not (PACKAGES / "minisweagent").is_dir(), reason="no mini-swe-agent: make install-agents"),
-    pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here"),
+    NEEDS_BOX,
     # Both programs compile all that they import.
     pytest.mark.timeout(1200),
 ]

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from support.boxes import NEEDS_BOX
 
 import gage_eval
-from gage_eval.box.executors import probe
 from gage_eval.scoring.extract import cruxeval
 from gage_eval.scoring.metrics.aggregations.base import CountedRows, find_aggregation
 
-_MISSING = probe()[0].problem
-pytestmark = pytest.mark.skipif(_MISSING is not None, reason=f"programs cannot be contained here: {_MISSING}")
+pytestmark = NEEDS_BOX
 
 ROWS = 60
 F = {"id": "a", "code": "def f(x):\n    return x + [1]", "input": "[3]", "output": "[3, 1]"}

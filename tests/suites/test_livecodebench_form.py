@@ -8,14 +8,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
+from support.boxes import NEEDS_BOX
 
 import gage_eval
-from gage_eval.box.executors import probe
 
-_MISSING = probe()[0].problem
-pytestmark = pytest.mark.skipif(_MISSING is not None, reason=f"programs cannot be contained here: {_MISSING}")
+pytestmark = NEEDS_BOX
 
 HALVES = "for _ in range(int(input())):\n    print({value})"
 READS = {

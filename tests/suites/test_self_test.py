@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
+from support.boxes import NEEDS_BOX
 
 from bench.programs import CODE_SUITES, code_suite
 from gage_eval.authoring.attacks import ATTACKS, WRONG, Attack
 from gage_eval.authoring.self_test import TaskSelfTest, self_test
 from gage_eval.base.errors import InputError
-from gage_eval.box.executors import probe
 from gage_eval.config.suites.card import Attacks
 from gage_eval.config.suites.templates import suite_info
 from gage_eval.observability.observer import Observers
@@ -21,7 +21,6 @@ from tests.cli.conftest import Gage, gage, workspace
 __all__ = ["gage", "workspace"]
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-NEEDS_BOX = pytest.mark.skipif(probe()[0].problem is not None, reason="no bubblewrap here")
 WRONG_ANSWERS = {
     WRONG: Attack(),
     "nothing": Attack(when_called="return None"),

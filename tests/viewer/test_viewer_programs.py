@@ -5,14 +5,13 @@ from typing import Any
 
 import orjson
 import pytest
+from support.boxes import NEEDS_BOX
 from viewer_client import page, viewer
 
 import gage_eval
-from gage_eval.box.executors import probe
 from gage_eval.cli.main import main
 
-_MISSING = probe()[0].problem
-pytestmark = pytest.mark.skipif(_MISSING is not None, reason=f"programs cannot be contained here: {_MISSING}")
+pytestmark = NEEDS_BOX
 
 CONFIG = r"""
 datasets: [{dataset_id: mine, params: {path: data.jsonl}}]

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from engine.agents.relayed import agent, says
+from support.boxes import NEEDS_BOX
 
 from gage_eval.base.errors import EndpointFailed
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import BoxError, BoxSpec, Limits
 from gage_eval.engine.episodes import Outcome, program
 from gage_eval.engine.journal import EpisodeCalls
 from gage_eval.models.client.tools import EpisodeState
 from gage_eval.models.client.types import Request, Response
 
-contained = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
 BOXED = ExecutorSettings("bubblewrap", slots=4)
 LIMITS = Limits(cpu_s=2.0, wall_s=240.0, memory_mb=256, output_kb=4)
 ASK = """
@@ -58,7 +58,7 @@ def said(response: Response) -> tuple[str, str | None, str]:
     return response.status, response.error_kind, " ".join(response.errors)
 
 
-@contained
+@NEEDS_BOX
 def test_the_answer_is_what_a_program_prints_or_leaves_in_a_file() -> None:
     files = BoxSpec(files={"lib/ask.py": ASK.encode()})
     command = ["python3", "-c", "import sys; sys.path.append('lib'); import ask; "]
@@ -75,7 +75,7 @@ def test_the_answer_is_what_a_program_prints_or_leaves_in_a_file() -> None:
     assert third.answer == "http://127.0.0.1:4281/SECRET/v1 "
 
 
-@contained
+@NEEDS_BOX
 def test_each_kind_of_bad_program_ends_with_a_status_and_a_sentence() -> None:
     silent, elsewhere, crashes, loops, asks, deletes, floods, missing, links = ended(
         "print(4)",
@@ -102,7 +102,7 @@ def test_each_kind_of_bad_program_ends_with_a_status_and_a_sentence() -> None:
     assert links.answer == ""
 
 
-@contained
+@NEEDS_BOX
 def test_what_is_not_the_programs_fault_is_an_error() -> None:
     def no_spec() -> BoxSpec:
         raise BoxError("the box needs an image")
@@ -138,7 +138,7 @@ HOSTILE = {
 }
 
 
-@contained
+@NEEDS_BOX
 def test_a_final_state_holds_plain_files_only_and_anything_else_is_a_sentence() -> None:
     """Sockets, pipes and folders are no files; what a program leaves never fails the episode."""
     limits = replace(LIMITS, files_mb=256)

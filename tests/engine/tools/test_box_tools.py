@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.boxes import NEEDS_BOX
 
-from gage_eval.box.executors import ExecutorSettings, open_executor, probe
+from gage_eval.box.executors import ExecutorSettings, open_executor
 from gage_eval.box.types import Executor, Limits
 from gage_eval.data.prepare.media import MediaRules
 from gage_eval.engine.tools.box import BoxTool
@@ -18,7 +19,7 @@ from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import EpisodeState, ToolError, ToolFailed
 from gage_eval.pipeline.boxes import AgentBoxes, Boxes, episode_limits, limited
 
-pytestmark = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
+pytestmark = NEEDS_BOX
 
 LIMITS = Limits(cpu_s=1.0, wall_s=60.0, memory_mb=128, output_kb=1)
 SETTINGS = ExecutorSettings("bubblewrap", slots=2)

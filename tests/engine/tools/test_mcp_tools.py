@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from support import mcp_tools
+from support.boxes import NEEDS_BOX
 from support.waiting import wait_for
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
-from gage_eval.box.executors import ExecutorSettings, probe
+from gage_eval.box.executors import ExecutorSettings
 from gage_eval.box.types import Limits
 from gage_eval.engine.tools.mcp import McpServer
 from gage_eval.engine.tools.sets import episode_tools, tools_of
@@ -102,10 +103,9 @@ def boxed_episode(served: McpServer, *calls: tuple[str, str]) -> list[str]:
 
 
 TWICE, COUNT = ("twice", '{"number": 4}'), ("count", "{}")
-IN_A_BOX = pytest.mark.skipif(probe()[0].problem is not None, reason=f"no box: {probe()[0].problem}")
 
 
-@IN_A_BOX
+@NEEDS_BOX
 @pytest.mark.parametrize("executor", ["bubblewrap", "unsafe"])
 def test_a_server_in_a_box_shares_it_with_commands_and_no_other_episode(tmp_path: Path, executor: str) -> None:
     served = boxed(tmp_path, executor=executor)
@@ -114,7 +114,7 @@ def test_a_server_in_a_box_shares_it_with_commands_and_no_other_episode(tmp_path
         assert boxed_episode(served, TWICE, bash, COUNT) == ["8", "tools.py", "2"]
 
 
-@IN_A_BOX
+@NEEDS_BOX
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -137,7 +137,7 @@ def test_what_a_server_in_a_box_does_wrong_is_one_sentence_and_bash_goes_on(
     assert after == "on"
 
 
-@IN_A_BOX
+@NEEDS_BOX
 @pytest.mark.parametrize(
     ("command", "said"),
     [
