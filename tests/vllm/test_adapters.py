@@ -44,7 +44,7 @@ def plain(reference: dict[str, Any]) -> list[Any]:
     return [pytest.approx(math.fsum(values), abs=1e-4 * len(values)) for values in each]
 
 
-@pytest.mark.parametrize("type_", ["transformers", "vllm", "vllm_native"])
+@pytest.mark.parametrize("type_", ["transformers", "vllm", pytest.param("vllm_native", marks=pytest.mark.slow)])
 def test_an_adapter_answers_as_the_model_it_is_merged_into(
     type_: str, adapter: tuple[Path, Path], reference: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -61,6 +61,7 @@ def test_an_adapter_answers_as_the_model_it_is_merged_into(
         assert [response.answer for response in session.ask(*chats)] == merged["answers"]
 
 
+@pytest.mark.slow
 def test_an_adapter_hides_no_place_of_a_token_from_its_model(
     reference: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -17,8 +17,8 @@ from tests.vllm.record_harness import ROWS, TASKS, WINDOW
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
 RECORDED = json.loads(Path(__file__).with_name("harness_likelihoods.json").read_text(encoding="utf-8"))
-# Both add up to a few dozen log probabilities in float32, in batches of different shape.
-TOLERANCE = 1e-4
+# Both add up to a few dozen log probabilities in float32, in batches of different shape and on other processors.
+TOLERANCE, OF_VALUE = 1e-4, 5e-6
 
 
 def test_each_row_has_the_log_likelihoods_of_the_harness(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_each_row_has_the_log_likelihoods_of_the_harness(tmp_path: Path) -> None
     for task, rows in RECORDED["tasks"].items():
         assert [len(row) for row in ours[task]] == [len(row) for row in rows], task
         for number, row in enumerate(rows):
-            assert ours[task][number] == pytest.approx(row, abs=TOLERANCE), f"{task}, row {number}"
+            assert ours[task][number] == pytest.approx(row, rel=OF_VALUE, abs=TOLERANCE), f"{task}, row {number}"
 
 
 def _rows(store: Store, artifact: str) -> list[list[float]]:
