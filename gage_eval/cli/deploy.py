@@ -41,8 +41,12 @@ def deploy(
     Other deployments stay as they are.
     """
     from gage_eval.local import launch
+    from gage_eval.regression.nightly import Nightly
     from gage_eval.report.console import clean
 
+    if nightly is not None:
+        # Its mistakes are told also where no server is there.
+        Nightly.read(nightly)
     deployed = launch.deploy(
         pool=pool,
         gpu_pools=gpu_pools or (),
