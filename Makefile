@@ -180,7 +180,7 @@ $(VENV)/.demo: $(VENV)/.pip pyproject.toml $(CONSTRAINTS)
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "installing the tools for tests and development into $(VENV)"
-	$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[test,dev,demo,metrics,media]'
+	$(PIP) install --quiet --no-compile -c $(CONSTRAINTS) -e '.[test,dev,demo,metrics,media]'
 	@touch $@
 
 # vLLM for CPUs depends on torch's companions, which fit another build of it and break its import. To compile all of it
