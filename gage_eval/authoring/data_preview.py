@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, product, takewhile
@@ -47,6 +47,7 @@ _MOST_JSON_FIELDS = 50
 _LONGEST_LABEL = 40
 # Labels are looked for in more rows than the rest: a rare one may come late.
 _LABEL_ROWS = 20_000
+_MOST_OTHERS = 50_000
 
 
 class _Media(NamedTuple):
@@ -234,15 +235,13 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
         raise InputError(f"no data file '{data}'.{closest_file(file)}")
     if (file / "dataset_dict.json").is_file() or (file / "state.json").is_file() or any(file.glob("*.arrow")):
         return file, {"loader": "hf_hub", "split": _split(file)}, []
-    # os.walk passes over folders that vanish or cannot be read.
-    files = (Path(folder, name) for folder, _, names in os.walk(file) for name in names)
     kind_of = {ending: kind for kind, media in MEDIA.items() for ending in media.endings}
-    media = sorted(path for path in files if path.suffix.lower() in kind_of)
     tables = sorted(path for path in file.iterdir() if path.suffix.lower() in _TABLES)
-    if len(tables) == 1:
-        return tables[0], {"content_root": str(file)} if media else {}, []
-    if tables:
+    if len(tables) > 1:
         raise InputError(f"'{data}' holds several data files: name one of {', '.join(path.name for path in tables)}.")
+    media = sorted(_media(file, kind_of, data))
+    if tables:
+        return tables[0], {"content_root": str(file)} if media else {}, []
     kinds = list(dict.fromkeys(sorted((kind_of[path.suffix.lower()] for path in media), key=[*MEDIA].index)))
     if len(kinds) > 1:
         raise InputError(f"'{data}' holds media of several kinds ({', '.join(kinds)}): put each in a separate folder.")
@@ -258,6 +257,23 @@ def _source(file: Path, data: str) -> tuple[Path, dict[str, Any], list[dict[str,
                          "reference, no text file of the same name next to each medium, and no folder of media for "
                          "each label.")  # fmt: skip
     return file, {"content_root": str(file)}, rows
+
+
+def _media(folder: Path, endings: Collection[str], data: str) -> Iterator[Path]:
+    """The media in a folder and all below it.
+
+    Raises:
+        InputError: far too many other files are there, as in a home folder.
+    """
+    others = 0
+    # os.walk passes over folders that vanish or cannot be read.
+    for path in (Path(inner, name) for inner, _, names in os.walk(folder) for name in names):
+        if path.suffix.lower() in endings:
+            yield path
+        elif path.suffix.lower() != ".txt" and (others := others + 1) > _MOST_OTHERS:
+            raise InputError(
+                f"'{data}' holds more than {_MOST_OTHERS:,} files that are no media: name the folder of the data."
+            )
 
 
 def _transcript(medium: Path) -> str:

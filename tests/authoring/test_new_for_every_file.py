@@ -271,3 +271,11 @@ def test_a_folder_that_says_too_little_is_refused_in_a_sentence(
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=said):
         look(str(tmp_path))
+
+
+def test_a_folder_of_everything_is_not_searched_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gage_eval.authoring.data_preview._MOST_OTHERS", 2)
+    for name in ("a.py", "b.py", "c.py"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match="more than 2 files that are no media"):
+        look(str(tmp_path))
