@@ -61,7 +61,7 @@ test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, an
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadscope -m "e2e and not slow" tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
 
 test-browser: install-dev ## click through report and viewer in a browser (Debian: chromium)
-	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m browser tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadscope -m "browser and not slow" tests/browser $(ARGS)
 
 lint: install-dev ## check style, types and Dockerfiles
 	$(BIN)/ruff check .

@@ -29,10 +29,18 @@ PAGES = {
     "token": "/token",
     "error": "/runs/nothing-of-that-name",
 }
+WINDOWS = pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide-light"),
+        pytest.param(NARROW, "dark", id="narrow-dark"),
+        pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.slow),
+        pytest.param(NARROW, "light", id="narrow-light", marks=pytest.mark.slow),
+    ],
+)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@WINDOWS
 def test_axe_finds_nothing_serious_in_the_viewer(
     opened: Open, viewer: Viewer, size: tuple[int, int], scheme: str
 ) -> None:
@@ -48,8 +56,7 @@ def test_axe_finds_nothing_serious_in_the_viewer(
     assert {name: texts for name, texts in violations.items() if texts} == {}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@WINDOWS
 def test_axe_finds_nothing_serious_in_the_report(
     opened: Open, viewer: Viewer, size: tuple[int, int], scheme: str
 ) -> None:

@@ -77,19 +77,27 @@ def logged(folder: Path) -> list[bytes]:
     return [payload for payload in payloads if isinstance(json.loads(payload), list)]
 
 
-def test_turns_and_tool_calls_survive_a_kill_between_them(tmp_path: Path) -> None:
-    write_run(tmp_path)
+def begin_and_kill(folder: Path) -> int:
+    """Begin the run ``r`` and kill it. Returns how many answers of the model are kept."""
     command = [sys.executable, "-m", "gage_eval", "run", "run.yaml", "--run-id", "r", "--inline"]
-    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while not logged(tmp_path):
+    run = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not logged(folder):
         assert run.poll() is None, run.stderr.read() if run.stderr else ""
         time.sleep(0.02)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
-    kept = len(logged(tmp_path))
+    kept = len(logged(folder))
     assert 1 <= kept < CALLS
+    return kept
 
-    gage(tmp_path, "resume", "r", "--inline")
+
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_turns_and_tool_calls_are_asked_one_by_one_and_survive_a_kill_between_them(
+    killed: bool, tmp_path: Path
+) -> None:
+    write_run(tmp_path)
+    kept = begin_and_kill(tmp_path) if killed else 0
+    gage(tmp_path, *(("resume", "r") if killed else ("run", "run.yaml", "--run-id", "r")), "--inline")
     outputs = stage_outputs(tmp_path, "r")
     store = Store.open(str(tmp_path / ".gage"))
     turns = store.artifact(outputs["turns/infer"]["responses"]).table().to_pylist()
