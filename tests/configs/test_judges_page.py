@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_leads_from_twelve_lines_to_a_corrected_score(tmp_path: Path) -> None:
     config = re.findall(r"^```yaml\n(datasets:.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[0]
     assert len(config.splitlines()) == 12

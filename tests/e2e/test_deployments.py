@@ -116,6 +116,7 @@ def _prefect_deploy(prefect: Prefect, folder: Path, repo_root: Path, *names: str
     subprocess.run(command, env=prefect.env, cwd=folder, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_gc_frees_the_files_of_a_nightly_deployment_that_was_deleted(prefect: Prefect, tmp_path: Path) -> None:
     (tmp_path / "nightly.yaml").write_text(two_models(tmp_path).model_dump_json(exclude_unset=True))
     store = prefect.folder / ".gage"

@@ -83,6 +83,7 @@ print(json.dumps([automation.enabled, automation.trigger.within.total_seconds()]
 """
 
 
+@pytest.mark.slow
 def test_deploying_changes_the_time_of_an_automation_and_leaves_it_switched_off(
     prefect: Prefect, tmp_path: Path
 ) -> None:

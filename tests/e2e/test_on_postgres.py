@@ -190,6 +190,7 @@ def test_a_killed_run_is_resumed_once_and_its_retry_loses_nothing(
     assert slow_endpoint.stats()["requests"] - 600 <= 2 * IN_FLIGHT
 
 
+@pytest.mark.slow
 def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
@@ -227,6 +228,7 @@ def test_two_workers_with_one_key_compute_it_once(
     assert slow_endpoint.stats()["requests"] == 100
 
 
+@pytest.mark.slow
 def test_ten_runs_four_at_a_time_leave_no_error_in_the_servers_log(
     cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
 ) -> None:

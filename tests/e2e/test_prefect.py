@@ -103,6 +103,7 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_refreshed_inference_never_meets_stale_scores(prefect: Prefect, workplace: Path) -> None:
     with mock_endpoint(accuracy=1.0) as right:
         config = write_config(workplace, right.url, rows=40)

@@ -134,7 +134,7 @@ RUN_ALONE = ("-m", "gage_eval", "run", "sums.yaml", "--run-id", "alone")
     ("trouble", "command"),
     [
         pytest.param(signal.SIGSTOP, RUN_ALONE, id="hangs"),
-        pytest.param(signal.SIGKILL, ("-c", SCRIPT), id="dies under a script"),
+        pytest.param(signal.SIGKILL, ("-c", SCRIPT), id="dies under a script", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_finishes_without_its_server(
@@ -307,6 +307,7 @@ def test_a_killed_run_is_crashed_for_prefect_once_a_command_sees_it(
     assert prefect.states(flow_run_id)["infer sums"] == ("CRASHED", "Aborted")
 
 
+@pytest.mark.slow
 def test_after_a_loss_of_power_a_start_on_another_port_resumes_the_run_once(
     mortal: Prefect, endpoint: MockEndpoint
 ) -> None:

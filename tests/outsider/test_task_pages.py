@@ -55,7 +55,9 @@ WORKFLOWS = {
 }
 
 
-@pytest.mark.parametrize("name", WORKFLOWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "gate.yml")) for name in WORKFLOWS]
+)
 def test_the_commands_of_a_workflow_run_in_its_shell(name: str, tmp_path: Path, gage: Command) -> None:
     write_files("ci-gate.md", tmp_path, TASKS)
     workflow = yaml.safe_load((tmp_path / name).read_text(encoding="utf-8"))

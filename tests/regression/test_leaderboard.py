@@ -161,6 +161,7 @@ def test_length_and_style_are_taken_out_of_a_leaderboard(tmp_path: Path, control
         assert rating["rating_at_equal_style"] != pytest.approx(rating["rating"], abs=1)
 
 
+@pytest.mark.slow
 def test_another_table_of_difficulties_scores_again_and_asks_nothing(tmp_path: Path, controlled: Command) -> None:
     def rate(run_id: str) -> float:
         (file,) = tmp_path.rglob(f"{run_id}/summary.json")

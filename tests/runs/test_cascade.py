@@ -188,6 +188,7 @@ def test_a_second_judge_that_failed_is_asked_again_alone(tmp_path: Path, gage: C
     assert _asked(tmp_path) == ["large:s3"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_while_the_second_judge_answers_asks_for_the_rest_alone(tmp_path: Path) -> None:
     write_rows(tmp_path)
     (tmp_path / "judges.py").write_text(JUDGES)

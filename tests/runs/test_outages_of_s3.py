@@ -109,6 +109,7 @@ def test_a_run_waits_for_a_store_that_is_gone_for_a_while(
         assert "answers again" in printed
 
 
+@pytest.mark.slow
 def test_a_run_that_waited_too_long_ends_and_is_resumed_from_another_folder(
     tmp_path: Path, s3_url: str, proxy: Proxy, endpoint: MockEndpoint
 ) -> None:

@@ -114,6 +114,7 @@ def test_another_width_keeps_the_looks_that_are_there(folder: Path) -> None:
     assert all(result.cached for result in looks.results)
 
 
+@pytest.mark.slow
 def test_looks_store_the_rows_that_they_share_once(folder: Path) -> None:
     _config(folder, half_width=0.0001)
     looks = {stage: Looks(stage) for stage in ("preprocess", "infer", "auto_eval")}

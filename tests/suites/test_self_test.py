@@ -20,6 +20,8 @@ from tests.cli.conftest import Gage, gage, workspace
 
 __all__ = ["gage", "workspace"]
 
+# The larger of the two plus suites takes longest, and mbpp_plus shows the same.
+SUITES = [pytest.param(name, marks=[pytest.mark.slow] * (name == "humaneval_plus")) for name in CODE_SUITES]
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 WRONG_ANSWERS = {
     WRONG: Attack(),
@@ -38,7 +40,7 @@ def outcome_of(name: str, folder: Path, attacks: dict[str, Attack], rows: int | 
 
 
 @NEEDS_BOX
-@pytest.mark.parametrize("name", CODE_SUITES)
+@pytest.mark.parametrize("name", SUITES)
 def test_canonical_programs_pass_and_an_empty_answer_does_not(name: str, tmp_path: Path) -> None:
     # The plus suites take minutes: all of their problems are run by make bench, and empty answers by the test below.
     is_plus = name.endswith("_plus")
@@ -49,7 +51,7 @@ def test_canonical_programs_pass_and_an_empty_answer_does_not(name: str, tmp_pat
 
 
 @NEEDS_BOX
-@pytest.mark.parametrize("name", CODE_SUITES)
+@pytest.mark.parametrize("name", SUITES)
 def test_no_wrong_answer_and_no_attack_on_ten_problems_of_a_suite_passes(name: str, tmp_path: Path) -> None:
     result = outcome_of(name, tmp_path, {**WRONG_ANSWERS, **ATTACKS}, 10)
     assert (result.mode, result.problems, result.is_as_expected) == ("calls", 10, True)
@@ -72,7 +74,10 @@ def test_no_attack_that_is_an_expression_completes_an_assertion_of_cruxeval() ->
 
 
 @NEEDS_BOX
-@pytest.mark.parametrize(("name", "rows"), [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), ("mbpp_plus", 10)])
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("humaneval", 10), ("mbpp", 3), ("humaneval_plus", 2), pytest.param("mbpp_plus", 10, marks=pytest.mark.slow)],
+)
 def test_the_attacks_that_pass_in_script_are_those_that_the_card_counts(name: str, rows: int, tmp_path: Path) -> None:
     result = outcome_of(name, tmp_path, dict(ATTACKS), rows, overrides=(f"tasks.{name}.execution.mode=script",))
     passing = {attack for attack, ids in result.passed.items() if ids}

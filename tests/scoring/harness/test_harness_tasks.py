@@ -135,6 +135,7 @@ def test_what_cannot_run_is_one_sentence(text: str, said: str, tmp_path: Path, m
     assert [*tmp_path.glob("cache/*")] == [], "nothing is left"
 
 
+@pytest.mark.slow
 def test_a_run_whose_files_of_the_task_were_changed_ends(group: Path, tmp_path: Path) -> None:
     suite = harness_suite(str(group), tmp_path / "cache")
     sources = file_digest(suite.with_name(FILE))
