@@ -23,7 +23,6 @@ print(json.dumps(True))
 
 def test_runs_use_blocks_by_name_and_their_secrets_stay_on_the_server(prefect: Prefect, tmp_path: Path) -> None:
     assert "Model Endpoint" in gage(tmp_path, "blocks", "register", env=prefect.env).stdout
-    gage(tmp_path, "blocks", "register", env=prefect.env)
     shelf = tmp_path / "shelf"
     with mock_endpoint() as endpoint:
         prefect.script(CREATE, endpoint.url, str(shelf), CANARY)

@@ -14,7 +14,7 @@ from gage_eval.store import Store
 from tests.scoring.harness.local_tasks import write_group
 from tests.vllm.record_harness import ROWS, TASKS, WINDOW
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 
 RECORDED = json.loads(Path(__file__).with_name("harness_likelihoods.json").read_text(encoding="utf-8"))
 # Both add up to a few dozen log probabilities in float32, in batches of different shape and on other processors.

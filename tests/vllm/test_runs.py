@@ -71,7 +71,7 @@ def wait_until(true: Callable[[], bool], run: "subprocess.Popen[str]", within_s:
 
 
 @pytest.mark.parametrize(
-    "type_", ["vllm_native", *(pytest.param(type_, marks=pytest.mark.slow) for type_ in ("transformers", "vllm"))]
+    "type_", ["transformers", *(pytest.param(type_, marks=pytest.mark.slow) for type_ in ("vllm", "vllm_native"))]
 )
 def test_a_killed_run_leaves_no_engine_and_a_killed_engine_a_run_that_can_go_on(type_: str, tmp_path: Path) -> None:
     write_config(tmp_path, type_)
