@@ -184,6 +184,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert "against the anchor of the baseline the verdict is regressed" in artifact(cluster, "planted-night")
 
 
+@pytest.mark.slow
 def test_a_cell_that_crashes_leaves_the_others(
     cluster: Cluster,
     tmp_path: Path,

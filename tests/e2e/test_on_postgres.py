@@ -213,6 +213,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
     wait_for(lambda: cluster.online_workers("h100"), "the worker is back", START_S)
 
 
+@pytest.mark.slow
 def test_two_workers_with_one_key_compute_it_once(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:

@@ -186,6 +186,7 @@ def test_a_whole_run_is_carried_out_on_the_pool_with_its_engine_beside_it(
     assert len(starts(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_a_flow_run_of_the_pool_runs_the_programs_of_a_run_and_a_killed_one_is_replaced(
     cluster: Cluster, deployed: str, tmp_path: Path
 ) -> None:
