@@ -21,7 +21,7 @@ SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "re
 CACHED = ("COMPLETED", "Cached")
 COMPUTED = ("COMPLETED", "Completed")
 CANARY = "canary-5f1d0c7ab2"
-KILLS = 4
+KILLS = 2
 
 
 @pytest.fixture
