@@ -47,6 +47,7 @@ _MOST_JSON_FIELDS = 50
 _LONGEST_LABEL = 40
 # Labels are looked for in more rows than the rest: a rare one may come late.
 _LABEL_ROWS = 20_000
+# Files of a folder that are neither media nor their transcripts.
 _MOST_OTHERS = 50_000
 
 
@@ -272,7 +273,7 @@ def _media(folder: Path, endings: Collection[str], data: str) -> Iterator[Path]:
             yield path
         elif path.suffix.lower() != ".txt" and (others := others + 1) > _MOST_OTHERS:
             raise InputError(
-                f"'{data}' holds more than {_MOST_OTHERS:,} files that are no media: name the folder of the data."
+                f"'{data}' holds more than {_MOST_OTHERS:,} files that are not media: name the folder of the data."
             )
 
 

@@ -152,7 +152,7 @@ def carry_out(options: "RunOptions", *, inline: bool, prefect: bool, submit: boo
     if submit:
         _submit(options, inline=inline, json=json)
         return
-    # Imported before, what every run needs is not scanned for garbage.
+    # Modules that are imported before are never scanned for garbage.
     import_module("gage_eval.runs.inline")
     tune_process()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json or quiet)

@@ -277,5 +277,5 @@ def test_a_folder_of_everything_is_not_searched_to_its_end(tmp_path: Path, monke
     monkeypatch.setattr("gage_eval.authoring.data_preview._MOST_OTHERS", 2)
     for name in ("a.py", "b.py", "c.py"):
         (tmp_path / name).touch()
-    with pytest.raises(InputError, match="more than 2 files that are no media"):
+    with pytest.raises(InputError, match="more than 2 files that are not media"):
         look(str(tmp_path))

@@ -13,7 +13,7 @@ import gage_eval
 from gage_eval.cli.main import COMMANDS, app
 from tests.cli.conftest import Gage
 
-ROUNDS = 6
+ROUNDS = 12
 ODD = (
     *("", "x", "~nobody/x", "../x", "/", ".", "=", "'", "[", "{}", "*", "%s", "a" * 300, "\x1b[31m", "é\u202e"),
     *("-1", "0", "1e9", "nan", "100000000000000000000", "2026-01-01", "1h", "5GB", "a=b", "a.b.c=", "env:HOME"),

@@ -35,7 +35,7 @@ TREES = st.recursive(
 )
 SECTIONS = st.fixed_dictionaries({}, optional=dict.fromkeys(models.PipelineConfig.model_fields, TREES))
 
-QUIET = settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def is_a_config_or_says_why_not(text: str, overrides: Sequence[str] = ()) -> bool:

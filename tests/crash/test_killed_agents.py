@@ -15,7 +15,7 @@ from support import mcp_tools
 from support.boxes import NEEDS_BOX
 from support.waiting import PATIENCE_S, wait_for
 
-ROWS, STEPS, KILLS, IN_FLIGHT, TALK = 12, 6, 4, 3, 2
+ROWS, STEPS, KILLS, IN_FLIGHT, TALK = 12, 6, 6, 3, 2
 AGENT = f"""
 import asyncio, hashlib, json
 from pathlib import Path

@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(1200))
 
 
-# It ends with the tests of this folder: an idle server still takes a tenth of a CPU from those that follow.
+# It ends with the tests of this folder: an idle server still takes CPU time from those that follow.
 @pytest.fixture(scope="package")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     """A running server with its deployments and its worker, as ``gage server start`` leaves them."""

@@ -230,12 +230,12 @@ def test_two_workers_with_one_key_compute_it_once(
 
 
 @pytest.mark.slow
-def test_ten_runs_four_at_a_time_leave_no_error_in_the_servers_log(
+def test_twenty_runs_eight_at_a_time_leave_no_error_in_the_servers_log(
     cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
 ) -> None:
-    cluster.api("PATCH", "/work_pools/local", {"concurrency_limit": 4})
+    cluster.api("PATCH", "/work_pools/local", {"concurrency_limit": 8})
     begin = cluster.log_size()
-    names = [f"crowd-{number}" for number in range(10)]
+    names = [f"crowd-{number}" for number in range(20)]
     ids = [
         cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, 20 + number), name)
         for number, name in enumerate(names)
@@ -248,7 +248,7 @@ def test_ten_runs_four_at_a_time_leave_no_error_in_the_servers_log(
         time.sleep(1.0)
     cluster.api("PATCH", "/work_pools/local", {"concurrency_limit": None})
 
-    # Not 4: Prefect counts a run from the moment when its worker has marked it, and a slow worker takes more before.
+    # Not 8: Prefect counts a run from the moment when its worker has marked it, and a slow worker takes more before.
     assert 2 <= most < len(names)
     assert cluster.errors(begin) == []
 

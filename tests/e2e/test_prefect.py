@@ -21,7 +21,6 @@ SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "re
 CACHED = ("COMPLETED", "Cached")
 COMPUTED = ("COMPLETED", "Completed")
 CANARY = "canary-5f1d0c7ab2"
-KILLS = 2
 
 
 @pytest.fixture
@@ -120,15 +119,18 @@ def test_a_refreshed_inference_never_meets_stale_scores(prefect: Prefect, workpl
     assert summary(workplace, "e2e-after")["metrics"][0]["raw_values"] == {"score": 0.0}
 
 
-def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Prefect, workplace: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(
+    prefect: Prefect, workplace: Path, kills: int
+) -> None:
     rows, in_flight = 400, 16
     chance = random.Random(20)
     with mock_endpoint(latency_ms=400, accuracy=0.7) as endpoint:
         config = write_config(workplace, endpoint.url, rows=rows)
         command = [sys.executable, "-m", "gage_eval"]
         arguments = ["run", config.name, "--run-id", "e2e-killed", "--prefect"]
-        kills = 0
-        for moment in range(KILLS):
+        killed = 0
+        for moment in range(kills):
             endpoint.phase(f"life-{moment}")
             process = subprocess.Popen(
                 [*command, *arguments],
@@ -137,18 +139,18 @@ def test_killed_runs_resume_with_nothing_lost_and_little_sent_again(prefect: Pre
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            target = endpoint.stats()["requests"] + chance.randint(1, rows // (KILLS + 2))
+            target = endpoint.stats()["requests"] + chance.randint(1, rows // (kills + 2))
             while process.poll() is None and endpoint.stats()["requests"] < target:
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
             process.wait()
-            kills += process.returncode == -signal.SIGKILL
+            killed += process.returncode == -signal.SIGKILL
             if (workplace / ".gage" / "runs" / "e2e-killed" / "run.json").exists():
                 arguments = ["resume", "e2e-killed", "--prefect"]
         endpoint.phase("last")
         gage(workplace, *arguments, env=prefect.env)
         stats = endpoint.stats()
-    assert kills == KILLS
+    assert killed == kills
     assert stats["distinct_answered"] == rows
     assert stats["requests"] - rows <= kills * in_flight
 

@@ -23,7 +23,7 @@ from gage_eval.local import server
 pytestmark = pytest.mark.server
 
 ROWS = 600
-STARTS = 5
+STARTS = 10
 IN_FLIGHT = 16
 DONE = ("COMPLETED", "Completed")
 # The process of a run ends so soon after the run when its server hangs or is gone, and so soon after it was cancelled.

@@ -99,7 +99,7 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(_rows)
 def test_the_fast_hash_is_the_defined_one(values: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(values, SCHEMA)
@@ -107,7 +107,7 @@ def test_the_fast_hash_is_the_defined_one(values: list[dict[str, Any]]) -> None:
     assert content_hash(table) == reference_hash(table)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(_rows, _rows, st.integers(0, 12), st.integers(0, 12))
 def test_slicing_and_chunking_do_not_matter(
     before: list[dict[str, Any]], values: list[dict[str, Any]], cut: int, skip: int

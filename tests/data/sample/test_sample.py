@@ -71,7 +71,7 @@ def test_generated_samples_are_accepted_by_both_forms_of_the_contract(record: di
     Sample.model_validate(sample)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=2 * settings().max_examples)
 @given(strategies.spoilt())
 def test_what_one_form_of_the_contract_rejects_the_other_rejects(record: dict[str, Any]) -> None:
     assert accepts_fast(record) == accepts_model(record)

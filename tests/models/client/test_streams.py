@@ -67,7 +67,7 @@ def streams(draw: st.DrawFn) -> bytes:
     return b"".join(out)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=5 * settings().max_examples, deadline=None)
 @given(streams(), st.integers(1, 40))
 def test_a_stream_is_read_as_a_browser_reads_it(data: bytes, size: int) -> None:
     chunks = []
@@ -115,7 +115,7 @@ lines = (
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=5 * settings().max_examples, deadline=None)
 @given(st.lists(lines, max_size=6), st.integers(1, 60))
 def test_no_stream_does_more_than_be_malformed(lines: list[bytes], size: int) -> None:
     try:

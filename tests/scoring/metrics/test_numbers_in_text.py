@@ -245,7 +245,7 @@ _PIECES = [
 ]
 
 
-@settings(max_examples=250)
+@settings(max_examples=5 * settings().max_examples)
 @given(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join))
 def test_any_text_gives_only_finite_values(text: str) -> None:
     for number in find_numbers(text):
