@@ -45,7 +45,7 @@ def deploy(
     from gage_eval.report.console import clean
 
     if nightly is not None:
-        # Its mistakes are told also where no server is there.
+        # Its mistakes are reported also where no server is there.
         Nightly.read(nightly)
     deployed = launch.deploy(
         pool=pool,
