@@ -23,14 +23,14 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas import State
-from prefect.context import SyncClientContext, get_run_context
+from prefect.context import SyncClientContext
 from prefect.events import emit_event
-from prefect.exceptions import MissingContextError, ObjectNotFound, Pause
-from prefect.logging.handlers import APILogHandler
+from prefect.exceptions import ObjectNotFound, Pause
 from prefect.settings import PREFECT_API_URL
 
 from flows.api import api_client
 from flows.ended_runs import end_task_runs, open_task_runs
+from flows.log_lines import log_lines
 from flows.lost_runs import take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.states import aborted
@@ -284,37 +284,3 @@ def _own_client() -> Iterator[None]:
 
 def _use_client(context: SyncClientContext | None) -> None:
     SyncClientContext.__var__.set(cast(SyncClientContext, context))
-
-
-class _OfFlowRun(logging.Filter):
-    """Lines without the context of a run, such as those of the event loop's thread, go to the newest flow run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.flow_runs: list[str] = []
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        try:
-            get_run_context()
-        except MissingContextError:
-            if not self.flow_runs:
-                return False
-            record.flow_run_id = self.flow_runs[-1]
-        return True
-
-
-_of_flow_run = _OfFlowRun()
-
-
-@contextmanager
-def log_lines(flow_run_id: str) -> Iterator[None]:
-    """Show the log lines of gage_eval on the page of a flow run, from INFO on, by Prefect's own handler."""
-    handlers = [handler for handler in _log.handlers if isinstance(handler, APILogHandler)] or [APILogHandler()]
-    _log.addHandler(handlers[0])
-    handlers[0].addFilter(_of_flow_run)
-    _log.setLevel(logging.INFO)
-    _of_flow_run.flow_runs.append(flow_run_id)
-    try:
-        yield
-    finally:
-        _of_flow_run.flow_runs.remove(flow_run_id)

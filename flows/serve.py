@@ -7,7 +7,7 @@ from prefect.client.schemas import State
 from prefect.states import Completed
 
 from blocks import PrefectBlocks
-from flows.flow_run import log_lines
+from flows.log_lines import log_lines
 from flows.worker import on_worker
 from gage_eval.config.settings import load_settings
 from gage_eval.engine.serving import serve as serve_engine
