@@ -129,6 +129,10 @@ class RequestRenderer:
             if (user := self._spec.user) is not None:
                 rendered = None if self._user is None else self._user.render(row, context, [(replicate, draw)])[0]
                 join_user(request, user, rendered, context.sample)
+            if tool_set is not None:
+                script = None if request.user is None else request.user.script
+                if (fault := tool_set.fault(tools, script or ())) is not None:
+                    request.unasked = RenderFailure("prompt_failed", f"sample '{row.sample_id}': {fault}")
             if row.choices is not None:
                 request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:

@@ -1,5 +1,6 @@
 """Simulated users of a config: keys, steps and scores of a run, and what is refused."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,46 @@ CUSTOMER = {"adapter_id": "customer", "role_type": "user", "backend_id": "custom
 def test_a_user_that_cannot_talk_is_refused_by_a_sentence(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(GageError, match=said):
         gage_eval.run(write(tmp_path, **changes), store=str(tmp_path / "store"))
+
+
+FIND = """
+from gage_eval.plugins import tool
+
+@tool("find")
+def find(text: str) -> str:
+    return text
+"""
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"tool_names": ["find", "fnd"]}, "metadata.tool_names names 'fnd', which is none of its tools: own, find"),
+        (
+            {"tool_names": ["own"], "user_turns": [{"content": "hi", "tool_names": ["buy"]}]},
+            "turn 1 of its user .*'buy'",
+        ),
+        ({"tool_names": ["own"], "user_turns": [{"content": "hi", "tool_names": ["find"]}]}, None),
+    ],
+)
+def test_a_name_of_a_tool_that_a_sample_does_not_have_is_an_error(
+    tmp_path: Path, metadata: dict[str, Any], said: str | None
+) -> None:
+    config = write(
+        tmp_path, user="script", adapters=[{**ADAPTERS[0], "tools": ["find.py:find"], "tool_rounds": 1}, ADAPTERS[2]]
+    )
+    (tmp_path / "find.py").write_text(FIND)
+    own = {"type": "function", "function": {"name": "own", "parameters": {"type": "object"}}}
+    row = {
+        "id": "s0",
+        "question": "1 + 1?",
+        "answer": "2",
+        "tools": [own],
+        "metadata": {"user_turns": ["hi"], **metadata},
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    if said is None:
+        gage_eval.run(config, store=str(tmp_path / "store"))
+    else:
+        with pytest.raises(GageError, match=said):
+            gage_eval.run(config, store=str(tmp_path / "store"))

@@ -47,12 +47,28 @@ class EpisodeTools:
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """Those of the adapter's tools that the sample offers, by ``metadata.tool_names``; by default all."""
-        names = (self.sample.get("metadata") or {}).get("tool_names")
-        return self.defined(names if isinstance(names, list) else [*self.own])
+        return self.defined([*self.own] if self._offered is None else self._offered)
 
     def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """See `Tools`. What a sample defines itself is not here."""
         return [self.own[name].definition for name in names if name in self.own]
+
+    def fault(self, definitions: Sequence[Mapping[str, Any]] | None, script: Sequence[Mapping[str, Any]]) -> str | None:
+        """What is wrong about the names of tools in the sample and in the turns of its user; None if nothing is.
+
+        Args:
+            definitions: of the tools that the request offers; those that the sample defines itself are among them.
+            script: the turns of a scripted user.
+        """
+        places = {"metadata.tool_names": self._offered or []}
+        places |= {f"turn {number} of its user": turn.get("tool_names") or [] for number, turn in enumerate(script, 1)}
+        if not any(places.values()):
+            return None
+        known = [*_names(definitions), *self.own]
+        for place, names in places.items():
+            if unknown := [name for name in names if name not in known]:
+                return f"{place} names '{unknown[0]}', which is none of its tools: {', '.join(dict.fromkeys(known))}."
+        return None
 
     def get(self, name: str) -> Tool | None:
         """See `Tools`."""
@@ -69,6 +85,11 @@ class EpisodeTools:
         assert state.keep is not None
         limits = self._box.limits_of(self.sample)
         return await final_state(await opened(self._box, state), artifacts, limits, state.keep)
+
+    @property
+    def _offered(self) -> list[Any] | None:
+        names = (self.sample.get("metadata") or {}).get("tool_names")
+        return names if isinstance(names, list) else None
 
     @cached_property
     def _box(self) -> AgentBox | None:
@@ -117,6 +138,11 @@ def episode_tools(own: Mapping[str, DefinedTool], sample: Mapping[str, Any]) -> 
 
 def merged(definitions: Sequence[Mapping[str, Any]] | None, added: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     """Definitions of tools, and after them those of other tools."""
-    named = {(entry.get("function") or {}).get("name") for entry in definitions or () if isinstance(entry, Mapping)}
+    named = _names(definitions)
     more = [entry for entry in added if entry["function"]["name"] not in named]
     return [*(definitions or ()), *more] or None
+
+
+def _names(definitions: Sequence[Any] | None) -> list[str]:
+    functions = [entry.get("function") for entry in definitions or () if isinstance(entry, Mapping)]
+    return [str(function["name"]) for function in functions if isinstance(function, Mapping) and "name" in function]

@@ -270,8 +270,8 @@ def read_chat(reply: Any) -> Response:
         raise Malformed("the answer's refusal is not a text")
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     tool_calls = message.get("tool_calls") or None
-    if tool_calls is not None and not (isinstance(tool_calls, list) and all(isinstance(c, dict) for c in tool_calls)):
-        raise Malformed("the answer's tool_calls are not a list of objects")
+    if tool_calls is not None and not (isinstance(tool_calls, list) and all(map(_is_call, tool_calls))):
+        raise Malformed("the answer's tool_calls are not a list of calls with the name of a function")
     if not isinstance(content, str):
         if content is not None or ("content" not in message and not (refusal or reasoning or tool_calls)):
             raise Malformed("the answer has no choices[0].message.content")
@@ -283,6 +283,11 @@ def read_chat(reply: Any) -> Response:
     if tool_calls is not None:
         response.tool_calls = _json_text(tool_calls, "tool_calls")
     return response
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
 def read_completion(reply: Any) -> Response:

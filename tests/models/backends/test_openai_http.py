@@ -157,7 +157,7 @@ def test_an_embedding_without_a_vector_of_numbers_is_asked_again(vector: Any) ->
         ({"content": None, "refusal": "I cannot."}, "stop", "refused", "I cannot."),
         ({"content": None}, "stop", "ok", ""),
         ({"content": None, "reasoning_content": "hm"}, "length", "truncated", ""),
-        ({"tool_calls": [{"id": "1"}]}, "tool_calls", "ok", ""),
+        ({"tool_calls": [{"id": "1", "function": {"name": "add"}}]}, "tool_calls", "ok", ""),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "stop", "ok", "ab"),
         ({"content": ["a", {"type": "image"}]}, "stop", "ok", "a"),
     ],
@@ -168,8 +168,12 @@ def test_what_an_answer_means(message: dict[str, Any], finish: str, status: str,
 
 
 def test_thinking_and_tool_calls_are_kept_apart_from_the_answer() -> None:
-    response = read_chat(chat_reply({"content": "4", "reasoning": "2+2", "tool_calls": [{"b": 1, "a": 2}]}))
-    assert (response.reasoning, response.tool_calls) == ("2+2", '[{"a":2,"b":1}]')
+    calls = [{"id": 1, "function": {"name": "add", "arguments": "[2]"}}]
+    response = read_chat(chat_reply({"content": "4", "reasoning": "2+2", "tool_calls": calls}))
+    assert (response.reasoning, response.tool_calls) == (
+        "2+2",
+        '[{"function":{"arguments":"[2]","name":"add"},"id":1}]',
+    )
 
 
 def test_log_probabilities_that_are_no_json_are_let_through_as_text() -> None:
@@ -187,6 +191,8 @@ def test_log_probabilities_that_are_no_json_are_let_through_as_text() -> None:
         b'{"choices":[{"message":{"content":[{"type":"image"}]}}]}',
         b'{"choices":[{"message":{"content":null,"refusal":["no"]}}]}',
         b'{"choices":[{"message":{"content":null,"tool_calls":5}}]}',
+        b'{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]}}]}',
+        b'{"choices":[{"message":{"content":"","tool_calls":[{"function":{"name":null,"arguments":"{}"}}]}}]}',
     ],
 )  # fmt: skip
 def test_an_answer_without_an_answer_is_malformed(text: bytes) -> None:
