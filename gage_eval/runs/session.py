@@ -120,6 +120,8 @@ class RunSession:
         self.store, self.data = planned_run.store, planned_run.data
         self._check_pools(launcher)
         record_root(self.store, planned_run.locations)
+        # The record of the run that is resumed, where that had completed.
+        self._completed: RunRecord | None = None
         self.folder = self._folder(planned_run.locations, flow_run)
         self._stages_before = self.folder.record().by_stage if options.resume else {}
         refresh = self._refresh()
@@ -355,6 +357,7 @@ class RunSession:
             again["prefect"] = flow_run
 
         def resumed(before: RunRecord) -> RunRecord:
+            self._completed = before if before.status == "completed" else None
             for server, listed in before.tool_lists.items():
                 if record.tool_lists.get(server, listed) != listed:
                     raise InputError(
@@ -433,8 +436,16 @@ class RunSession:
         self._record_end(status, str(error))
 
     def _record_end(self, status: RunStatus, error: str) -> None:
+        completed = self._completed
         try:
-            self.recorder.finish(status, error)
+            if completed is not None and all(result.cached for result in self.results.values()):
+                # Nothing was computed: the run stays what it was. The end of this flow run is still to be reported.
+                self.recorder.close()
+                self.folder.update(
+                    lambda now: completed.model_copy(update={"prefect": now.prefect, "process": now.process})
+                )
+            else:
+                self.recorder.finish(status, error)
         except GageError as second:
             _log.warning("the end of run %s could not be recorded: %s", self.run_id, second)
 

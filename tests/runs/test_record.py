@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.errors import GageError, InputError, StoreError
 from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.runs import RunOptions, run_inline
@@ -144,6 +144,22 @@ def test_nothing_reads_the_event_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (after.stages, after.outputs, after.state) == seen
     again = run_inline(resumed("first", store="store"))
     assert stage_states(again.folder) == {"cached"}, "what was refreshed is not refreshed again"
+
+
+def test_a_completed_run_stays_so_where_a_resume_fails_before_it_computes_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write_rows(tmp_path)
+    write_config(tmp_path)
+    outcome = run_inline(RunOptions(config="mine.yaml", store="store", run_id="first"))
+    before = StoredRun(outcome.folder)
+    rows.unlink()
+    with pytest.raises(GageError, match=r"rows\.jsonl"):
+        run_inline(resumed("first", store="store"))
+    after = StoredRun.open(Locations.at("store"), "first")
+    assert (after.status, after.record.error) == ("completed", None)
+    assert after.record.stages == before.record.stages
 
 
 # Writing side by side
