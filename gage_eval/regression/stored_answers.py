@@ -159,9 +159,12 @@ def stored_answers(locations: Locations, suite: str) -> tuple[list[StoredAnswers
     skipped: Counter[str] = Counter()
     names: Counter[str] = Counter()
     contents: dict[str, dict[str, Item]] = {}
+    meant = ""
     for stored in stored_runs(locations):
         try:
             names[stored.record.name] += 1
+            if stored.run_id == suite:
+                meant = f" '{suite}' is a run of '{stored.record.name}'."
             if stored.record.name != suite:
                 continue
             if stored.status != "completed":
@@ -175,7 +178,7 @@ def stored_answers(locations: Locations, suite: str) -> tuple[list[StoredAnswers
     if not by_dataset:
         known = ", ".join(sorted(names)) or "none"
         why = "".join(f" {count} left out: {reason.rstrip('.')}." for reason, count in skipped.most_common(3))
-        raise InputError(f"no run of '{suite}' can be read. Suites and configs with stored runs: {known}.{why}")
+        raise InputError(f"no run of '{suite}' can be read. Suites and configs with stored runs: {known}.{meant}{why}")
     return list(by_dataset.values()), skipped
 
 

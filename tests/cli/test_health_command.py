@@ -37,6 +37,7 @@ def test_counts_lists_and_the_file_for_the_authors(two_models: Gage, workspace: 
     ("words", "said"),
     [
         (("health", "smal"), "no run of 'smal' can be read. Suites and configs with stored runs: small"),
+        (("health", "a"), "'a' is a run of 'small'."),
         (("health", "small", "--kind", "deat"), "Did you mean 'dead'?"),
         (("health", "small", "--to", "items.xls"), "the format is unknown"),
     ],
