@@ -60,9 +60,11 @@ def read_labels(file: Path, shown: str, task_id: str, scale: LabelScale) -> tupl
         scale: of the metric.
 
     Raises:
-        InputError: the file cannot be read, or rows are not labels on the scale; the first 20 are named.
+        InputError: the file cannot be read, all of it is about other tasks, or rows are not labels on the scale; the
+            first 20 are named.
     """
     labels, problems = [], []
+    other: JsonValue = None
     for number, line in enumerate(read_lines(file, shown), start=1):
         if not line.strip():
             continue
@@ -70,12 +72,17 @@ def read_labels(file: Path, shown: str, task_id: str, scale: LabelScale) -> tupl
             row = label_row(line)
             if row.get("task_id") in (None, task_id):
                 labels.append(_label(row, scale))
+            else:
+                other = row["task_id"]
         except InputError as error:
             problems.append(Problem("", str(error), number))
     if problems:
         more = len(problems) - _MOST_PROBLEMS
         rest = [Problem("", f"{more:,} more lines are wrong.")] if more > 0 else []
         raise ConfigError(shown, [*problems[:_MOST_PROBLEMS], *rest])
+    if other is not None and not labels:
+        such = encode(other).decode()[:80]
+        raise InputError(f"labels: '{shown}' has none of task '{task_id}', only those of other tasks, such as {such}.")
     return tuple(labels)
 
 

@@ -108,6 +108,7 @@ def test_drawn_answers_are_labelled_and_the_score_is_corrected(tmp_path: Path, g
         ('{"label": 1}\n\n{"sample_id": "s1", "label": 2}', {}, "judge_threshold", "line 3  the label 2 is"),
         pytest.param("x\n" * 5_000, {}, "judge_threshold", "4,980 more lines", id="no labels"),
         ("[", {}, "judge_threshold", "not JSON"),
+        ('{"task_id": "talks", "sample_id": "s1", "label": 1}', {}, "judge_threshold", 'such as "talks"'),
         ("", {}, "judge_score", "no fixed scale"),
         ("", {"scale": [1, 10]}, "judge_threshold", "leave out 'scale'"),
         ("", {"metric": "exact_match"}, "judge_threshold", "reads a judge's verdicts"),
