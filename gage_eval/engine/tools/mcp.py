@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from gage_eval.base.canonical import JsonValue, canonical_text, decode, digest
 from gage_eval.base.errors import InputError
 from gage_eval.box.types import Box, BoxError
@@ -353,9 +355,12 @@ async def _begun(server: McpServer, state: EpisodeState) -> Session:
 
 
 def _cause(error: BaseException) -> str:
-    """The first line of what is behind a group of errors."""
+    """What is behind a group of errors, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        fault = error.errors()[0]
+        return _clean(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return _clean(lines[0])
 

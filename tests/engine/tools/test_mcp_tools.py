@@ -235,7 +235,7 @@ def test_what_a_server_does_wrong_is_one_sentence(tmp_path: Path, fault: str, sa
     ("fault", "names", "said"),
     [
         ("never", ["twice"], r"cannot be used: \[31mno such module\.$"),
-        ("schema", ["twice"], "cannot list its tools"),
+        ("schema", ["twice"], r"cannot list its tools: tools\.0\.inputSchema"),
         ("", ["thrice"], "no tool 'thrice'"),
     ],
 )
