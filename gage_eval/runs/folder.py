@@ -179,9 +179,18 @@ class RunFolder:
 
 
 def is_there(root: str) -> bool:
-    """Whether a runs root exists; on S3 always true."""
+    """Whether a runs root exists; on S3 always true.
+
+    Raises:
+        InputError: a file is where a folder has to be.
+    """
     folder = local_folder(root)
-    return folder is None or folder.is_dir()
+    if folder is None or folder.is_dir():
+        return True
+    for place in (folder, *folder.parents):
+        if place.is_file():
+            raise InputError(f"{place} is a file: give a folder.")
+    return False
 
 
 def has_run(locations: Locations, run_id: str) -> bool:

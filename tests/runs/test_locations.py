@@ -59,6 +59,15 @@ def test_a_run_is_looked_for_where_there_are_none(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / ".gage").exists()
 
 
+@pytest.mark.parametrize("store", ["file", "file/below"])
+def test_a_file_in_the_place_of_a_store_is_named(tmp_path: Path, store: str) -> None:
+    (tmp_path / "file").touch()
+    locations = Locations.at(str(tmp_path / store))
+    for look in (lambda: list(stored_runs(locations)), lambda: RunFolder.open(locations, "first")):
+        with pytest.raises(InputError, match="/file is a file: give a folder"):
+            look()
+
+
 def test_a_folder_that_holds_other_folders_of_runs_lists_its_own_runs_only(tmp_path: Path) -> None:
     write_rows(tmp_path)
     write_config(tmp_path)
