@@ -89,7 +89,8 @@ def container_of(data: bytes, formats: str, what: str) -> "Iterator[InputContain
         with av.open(io.BytesIO(data), "r", options=options, metadata_errors="replace") as container:
             yield container
     except (av.FFmpegError, ValueError, OverflowError, MemoryError) as error:
-        raise RecordRejected(f"it is not a readable {what} ({' '.join(str(error).split())[:120]}).") from None
+        why = (isinstance(error, av.FFmpegError) and error.strerror) or str(error)
+        raise RecordRejected(f"it is not a readable {what} ({' '.join(why.split())[:120]}).") from None
 
 
 def _check_finite(frame: "AudioFrame") -> None:

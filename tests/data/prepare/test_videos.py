@@ -150,7 +150,7 @@ def with_sound_and_cover() -> bytes:
         (b"\0\0\0\x18ftypmp42" + b"\xff" * 2_000, "readable"),
         (video(9)[:200], "readable|no frames|no video"),
         (video(3, gaps=[900_000, 4_000_000, 1]), "longer than 3,600 s"),
-        (pdf("no video"), "readable"),
+        (pdf("no video"), r"readable video \(Invalid data"),
         (tone(0.2), "readable"),
         (with_sound_and_cover(), "no video track"),
         (b"#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n", "readable"),
