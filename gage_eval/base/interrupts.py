@@ -2,6 +2,8 @@
 
 The first one raises KeyboardInterrupt in the main thread: requests in flight are cancelled, engines are stopped, the
 run records its end. The second one waits for nothing, so that nothing can hang; what was computed is in the store.
+A signal that comes just before the main thread begins to wait would be handled only after the wait; another one, of no
+meaning, ends the wait.
 After SIGTERM the process ends within `GRACE_S` in any case.
 
 A plug-in that calls ``os._exit`` ends nothing: it raises SystemExit, as ``sys.exit`` does. Otherwise a command could
@@ -14,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
@@ -25,6 +28,10 @@ _TELL_AFTER_S = 2.0
 _AGAIN = "Stopping; what was computed is kept. Press Ctrl-C again to end at once.\n"
 
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
+# Ends a call in which the main thread waits, after this time in seconds, and again so often while it has no effect.
+_WAKE = signal.SIGURG
+_WAKE_AFTER_S = 0.1
+_WAKES = 20
 _end_process = os._exit
 
 _received: list[int] = []
@@ -43,6 +50,7 @@ def handle() -> None:
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in _HANDLED:
         signal.signal(number, _interrupt)
+    signal.signal(_WAKE, lambda number, frame: None)
     _command, os._exit = os.getpid(), _exit
     _is_handled = True
 
@@ -95,7 +103,17 @@ def _watch(pipe: int) -> None:
     for timer in (deadline, hint):
         timer.daemon = True
     (deadline if first == signal.SIGTERM else hint).start()
+    threading.Thread(target=_wake_main_thread, name="gage-eval-wake", daemon=True).start()
     _end_now(_next(pipe))
+
+
+def _wake_main_thread() -> None:
+    """Have the main thread handle the first signal, if it waits."""
+    for _ in range(_WAKES):
+        time.sleep(_WAKE_AFTER_S)
+        if _received:
+            return
+        signal.pthread_kill(threading.main_thread().ident, _WAKE)  # type: ignore[arg-type]
 
 
 def _next(pipe: int) -> int:
