@@ -78,7 +78,8 @@ class _LogWorker(APILogWorker):
                 _quiet_log.debug("the Prefect API did not take %d log lines: %r", len(items), error)
                 if not is_unanswered(error):
                     return
-                tries -= self._stopped
+                if self._stopped:
+                    tries -= 1
                 await asyncio.sleep(_AGAIN_S)
             else:
                 return

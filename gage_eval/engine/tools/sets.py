@@ -17,6 +17,9 @@ from gage_eval.extend.loading import PluginError
 from gage_eval.extend.registry import Plugin
 from gage_eval.models.client.tools import DefinedTool, EpisodeState, Tool
 
+# Of the tools that a sample has, a message names so many.
+_MOST_NAMED = 20
+
 
 @dataclass(frozen=True)
 class EpisodeTools:
@@ -67,7 +70,8 @@ class EpisodeTools:
         known = [*_names(definitions), *self.own]
         for place, names in places.items():
             if unknown := [name for name in names if name not in known]:
-                return f"{place} names '{unknown[0]}', which is none of its tools: {', '.join(dict.fromkeys(known))}."
+                tools = ", ".join([*dict.fromkeys(known)][:_MOST_NAMED])
+                return f"{place} names '{str(unknown[0])[:80]}', which is none of its tools: {tools}."
         return None
 
     def get(self, name: str) -> Tool | None:
