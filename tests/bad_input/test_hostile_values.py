@@ -346,7 +346,7 @@ def test_a_reply_that_nothing_can_hold_is_the_error_of_its_row(tmp_path: Path, g
     }
     held = {
         "surrogate": reply(b'"content":"\\ud800"'),
-        "surrogate in a key": reply(b'"content":"","tool_calls":[{"\\ud800":1}]'),
+        "surrogate in a key": reply(b'"content":"","tool_calls":[{"\\ud800":1,"function":{"name":"f"}}]'),
         "large number": reply(more=b',"logprobs":[%s]' % large),
     }
     with hostile_server({**errors, **held}) as url:

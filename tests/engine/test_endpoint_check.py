@@ -127,7 +127,8 @@ def test_a_failure_that_is_no_refusal_says_nothing(reference: EndpointRecord) ->
     "reply",
     [
         {"message": {"content": "\ud800 \x1b[31m one two three four"}, "logprobs": {"content": 5}},
-        {"message": {"content": None, "tool_calls": [{}, {"function": {"name": ["a"], "arguments": "[" * 50_000}}]}},
+        {"message": {"content": None, "tool_calls": [{"function": {"name": "a\x1b[31m", "arguments": "[" * 50_000}}]}},
+        {"message": {"content": None, "tool_calls": [{"function": {"name": "", "arguments": [1]}}] * 3}},
         {"message": {"content": "a b a b a b"}, "logprobs": {"content": [{"token": "a", "logprob": 1e8}] * 9}},
         {
             "message": {"content": ""},
