@@ -23,7 +23,7 @@ from gage_eval.engine.tools.sets import merged
 from gage_eval.extend.loading import PluginError
 from gage_eval.models.client.episode_limits import EpisodeLimits
 from gage_eval.models.client.tools import EpisodeState, Observation, ToolFailed, Tools
-from gage_eval.models.client.types import RenderFailure, Request, Response
+from gage_eval.models.client.types import RenderFailure, Request, Response, called_function
 
 N = TypeVar("N", int, float)
 
@@ -336,8 +336,7 @@ def _calls_of(response: Response) -> list[dict[str, Any]]:
     recorded = decode(response.tool_calls) if response.tool_calls else []
     calls = []
     for number, call in enumerate(recorded if isinstance(recorded, list) else []):
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
+        if (function := called_function(call)) is not None:
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
             # The endpoint chooses ids at random. With fixed ids, equal conversations have equal response keys.

@@ -130,6 +130,7 @@ def find(text: str) -> str:
     ("metadata", "said"),
     [
         ({"tool_names": ["find", "fnd"]}, "metadata.tool_names names 'fnd', which is none of its tools: own, find"),
+        ({"tool_names": [{"name": "find"}]}, "metadata.tool_names names .*which is none of its tools"),
         (
             {"tool_names": ["own"], "user_turns": [{"content": "hi", "tool_names": ["buy"]}]},
             "turn 1 of its user .*'buy'",

@@ -54,7 +54,7 @@ class EpisodeTools:
 
     def defined(self, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """See `Tools`. What a sample defines itself is not here."""
-        return [self.own[name].definition for name in names if name in self.own]
+        return [self.own[name].definition for name in names if isinstance(name, str) and name in self.own]
 
     def fault(self, definitions: Sequence[Mapping[str, Any]] | None, script: Sequence[Mapping[str, Any]]) -> str | None:
         """What is wrong about the names of tools in the sample and in the turns of its user; None if nothing is.
@@ -67,10 +67,10 @@ class EpisodeTools:
         places |= {f"turn {number} of its user": turn.get("tool_names") or [] for number, turn in enumerate(script, 1)}
         if not any(places.values()):
             return None
-        known = [*_names(definitions), *self.own]
+        known = dict.fromkeys([*_names(definitions), *self.own])
         for place, names in places.items():
-            if unknown := [name for name in names if name not in known]:
-                tools = ", ".join([*dict.fromkeys(known)][:_MOST_NAMED])
+            if unknown := [name for name in names if not isinstance(name, str) or name not in known]:
+                tools = ", ".join([*known][:_MOST_NAMED])
                 return f"{place} names '{str(unknown[0])[:80]}', which is none of its tools: {tools}."
         return None
 
@@ -142,7 +142,7 @@ def episode_tools(own: Mapping[str, DefinedTool], sample: Mapping[str, Any]) -> 
 
 def merged(definitions: Sequence[Mapping[str, Any]] | None, added: Sequence[Mapping[str, Any]]) -> list[Any] | None:
     """Definitions of tools, and after them those of other tools."""
-    named = _names(definitions)
+    named = {*_names(definitions)}
     more = [entry for entry in added if entry["function"]["name"] not in named]
     return [*(definitions or ()), *more] or None
 

@@ -23,7 +23,7 @@ from gage_eval.models.backends.worker.token_ids import token_digest
 from gage_eval.models.client.http import Ask
 from gage_eval.models.client.payload import Malformed, model_fingerprint, shown
 from gage_eval.models.client.token_steps import LOGPROBS_PARAMETER, store_tokens
-from gage_eval.models.client.types import Request, RequestRefused, Response, token_count
+from gage_eval.models.client.types import Request, RequestRefused, Response, called_function, token_count
 
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
@@ -270,7 +270,7 @@ def read_chat(reply: Any) -> Response:
         raise Malformed("the answer's refusal is not a text")
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     tool_calls = message.get("tool_calls") or None
-    if tool_calls is not None and not (isinstance(tool_calls, list) and all(map(_is_call, tool_calls))):
+    if tool_calls is not None and not (isinstance(tool_calls, list) and all(map(called_function, tool_calls))):
         raise Malformed("the answer's tool_calls are not a list of calls with the name of a function")
     if not isinstance(content, str):
         if content is not None or ("content" not in message and not (refusal or reasoning or tool_calls)):
@@ -283,11 +283,6 @@ def read_chat(reply: Any) -> Response:
     if tool_calls is not None:
         response.tool_calls = _json_text(tool_calls, "tool_calls")
     return response
-
-
-def _is_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, dict) else None
-    return isinstance(function, dict) and isinstance(function.get("name"), str)
 
 
 def read_completion(reply: Any) -> Response:

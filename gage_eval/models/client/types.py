@@ -173,6 +173,12 @@ KINDS: Mapping[str, Kind] = {
 """The kinds of requests by name. A backend serves those among its capabilities."""
 
 
+def called_function(call: Any) -> dict[str, Any] | None:
+    """The function that a tool call of an endpoint names; None where it names none."""
+    function = call.get("function") if isinstance(call, dict) else None
+    return function if isinstance(function, dict) and isinstance(function.get("name"), str) else None
+
+
 @dataclass(slots=True)
 class Response:
     """The result of one call, retries included. New fields go at the end: the log stores values by position.
